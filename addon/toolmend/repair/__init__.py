@@ -1,0 +1,1 @@
+"""Repair a turn, surest rung first."""
