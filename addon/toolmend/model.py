@@ -166,7 +166,8 @@ class CallPart:
 
     `key` tells calls of one turn apart: the index or item id on the wire, None when the frame has neither. `id` and
     `name` are empty when the frame does not carry them. `arguments` is text to be joined (OpenAI deltas, Anthropic
-    partial_json), or a whole value on surfaces that send objects; None adds nothing.
+    partial_json), or a whole value on surfaces that send objects; None adds nothing. `whole` marks those: the part is a
+    call of its own, and its arguments are the value itself, so that text in place of an object stays text.
     """
 
     key: str | int | None
@@ -174,6 +175,7 @@ class CallPart:
     name: str = ""
     arguments: Json = None
     namespace: str | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
