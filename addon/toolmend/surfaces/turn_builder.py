@@ -115,10 +115,10 @@ class OpenCall:
         return part.key is not None and not self.has_arguments
 
     def call(self) -> ToolCall:
-        """Return the call as joined."""
-        if self.value is not None or self.whole or not self.pieces:
-            return ToolCall(self.id, self.name, self.value, namespace=self.namespace)
+        """Return the call as joined. Text that came in pieces counts before a value that stood in the opening."""
         text = "".join(self.pieces)
+        if self.whole or not self.pieces or (self.value is not None and not text.strip()):
+            return ToolCall(self.id, self.name, self.value, namespace=self.namespace)
         return ToolCall(self.id, self.name, decode_arguments(text), raw=text, namespace=self.namespace)
 
 
