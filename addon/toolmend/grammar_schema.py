@@ -60,7 +60,7 @@ def thin_into(schema: Json, defs: JsonObject) -> JsonObject:
         schema: A whole schema; its pointers lead into itself.
         defs: The `$defs` of the larger schema. What the result points to is added to it.
     """
-    return _Thinner(schema, defs).node(schema)
+    return Thinner(schema, defs).node(schema)
 
 
 def any_object() -> JsonObject:
@@ -69,13 +69,13 @@ def any_object() -> JsonObject:
 
 
 @dataclass(slots=True)
-class _Thinner:
-    """Thin one schema: `names` are the definitions by the pointer they came from, `open_names` those being made."""
+class Thinner:
+    """Thin parts of one schema: `root` is where its pointers lead into, `defs` gets what the results point to."""
 
     root: Json
     defs: JsonObject
-    names: dict[str, str] = field(default_factory=dict)
-    nodes: int = 0
+    names: dict[str, str] = field(default_factory=dict, init=False)
+    nodes: int = field(default=0, init=False)
 
     def node(self, schema: Json, depth: int = 0, unguarded: frozenset[str] = frozenset()) -> JsonObject:
         """Thin one sub-schema.
@@ -89,7 +89,7 @@ class _Thinner:
         if "$ref" in schema:
             return self._ref(schema["$ref"], depth, unguarded)
         if isinstance(schema.get("allOf"), list):
-            return self.node(self._merged_all_of(schema, depth), depth + 1, unguarded)
+            return self.node(self._merged_all_of(schema), depth + 1, unguarded)
         if "const" in schema:
             return {"const": schema["const"]}
         if isinstance(values := schema.get("enum"), list) and values:
@@ -121,24 +121,23 @@ class _Thinner:
             pointer = target["$ref"]
         return None, ""
 
-    def _merged_all_of(self, schema: JsonObject, depth: int) -> JsonObject:
+    def _merged_all_of(self, schema: JsonObject, seen: frozenset[str] = frozenset()) -> JsonObject:
         merged = {key: value for key, value in schema.items() if key != "allOf"}
         for part in _objects(schema["allOf"]):
-            merged = merge(merged, self._flat(part, depth))
+            merged = merge(merged, self._flat(part, seen))
         return merged
 
-    def _flat(self, part: JsonObject, depth: int) -> JsonObject:
-        """Return a part of an allOf with its own pointer and parts taken in."""
+    def _flat(self, part: JsonObject, seen: frozenset[str] = frozenset()) -> JsonObject:
+        """Return a part with what it points to, and the parts of that, taken in: what leads back adds nothing."""
         self.nodes += 1
-        if depth > MAX_DEPTH or self.nodes > MAX_NODES:
+        if self.nodes > MAX_NODES or len(seen) > MAX_DEPTH:
             return {}
         if "$ref" in part:
-            target, _ = self._follow(part["$ref"])
+            target, pointer = self._follow(part["$ref"])
             rest = {key: value for key, value in part.items() if key != "$ref"}
-            return merge(self._flat(target, depth + 1) if isinstance(target, dict) else {}, rest)
-        if isinstance(part.get("allOf"), list):
-            return self._merged_all_of(part, depth + 1)
-        return part
+            inside = {} if pointer in seen or not isinstance(target, dict) else self._flat(target, seen | {pointer})
+            return merge(inside, rest)
+        return self._merged_all_of(part, seen) if isinstance(part.get("allOf"), list) else part
 
     def _any_of(
         self, schema: JsonObject, keyword: str, branches: Sequence[Json], depth: int, unguarded: frozenset[str]
@@ -148,18 +147,18 @@ class _Thinner:
         for branch in branches:
             if branch is False:
                 continue
-            thinned = self.node(self._within(around, branch, depth), depth + 1, unguarded)
+            thinned = self.node(self._within(around, branch), depth + 1, unguarded)
             if thinned not in kept:
                 kept.append(thinned)
         if len(kept) == 1 and isinstance(kept[0], dict):
             return kept[0]
         return {"anyOf": kept} if kept else dict(ANY)
 
-    def _within(self, around: JsonObject, branch: Json, depth: int) -> Json:
+    def _within(self, around: JsonObject, branch: Json) -> Json:
         """Return a branch with what stands around the alternatives: the grammar reads one or the other."""
         if not isinstance(branch, dict) or set(around) <= ({"type"} if {"type", "$ref"} & set(branch) else set()):
             return branch
-        return merge(around, self._flat(branch, depth))
+        return merge(around, self._flat(branch))
 
     def _typed(self, schema: JsonObject, depth: int) -> JsonObject:
         types = _types(schema)
@@ -246,14 +245,14 @@ class _Thinner:
         return {"additionalProperties": self.node(given, depth + 1)}
 
 
-WRITERS: Final[dict[str, Callable[[_Thinner, JsonObject, int], JsonObject]]] = {
-    "string": _Thinner.string,
-    "number": _Thinner.number,
-    "integer": _Thinner.integer,
-    "boolean": _Thinner.boolean,
-    "object": _Thinner.object,
-    "array": _Thinner.array,
-    "null": _Thinner.null,
+WRITERS: Final[dict[str, Callable[[Thinner, JsonObject, int], JsonObject]]] = {
+    "string": Thinner.string,
+    "number": Thinner.number,
+    "integer": Thinner.integer,
+    "boolean": Thinner.boolean,
+    "object": Thinner.object,
+    "array": Thinner.array,
+    "null": Thinner.null,
 }
 
 STRUCTURE: Final = frozenset(
@@ -353,7 +352,7 @@ def _types(schema: JsonObject) -> list[str]:
     if given is None:
         return [kind for kind, keywords in HINTS if any(keyword in schema for keyword in keywords)][:1]
     kinds = given if isinstance(given, list) else [given]
-    return [kind for kind in dict.fromkeys(kinds) if isinstance(kind, str) and kind in TYPES]
+    return list(dict.fromkeys(kind for kind in kinds if isinstance(kind, str) and kind in TYPES))
 
 
 HINTS: Final = (
@@ -377,7 +376,7 @@ IS_TYPE: Final[dict[str, Callable[[Json], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "number": _is_number,
     "integer": lambda value: (
-        _is_number(value) and (isinstance(value, int) or isinstance(value, float) and value.is_integer())
+        _is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
     ),
     "boolean": lambda value: isinstance(value, bool),
     "object": lambda value: isinstance(value, dict),

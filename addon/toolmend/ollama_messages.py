@@ -209,7 +209,8 @@ def _from_openai_responses(document: JsonObject) -> JsonObject:
         messages.append({"role": "user", "content": given})
     thinking = ""
     items = _objects(given)
-    for item, following in zip(items, [*items[1:], {}], strict=True):
+    for at, item in enumerate(items):
+        following = items[at + 1] if at + 1 < len(items) else {}
         thinking = _add_item(messages, item, following, thinking)
     if thinking:
         messages.append({"role": "assistant", "content": "", "thinking": thinking})

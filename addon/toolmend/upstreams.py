@@ -28,8 +28,9 @@ class Capabilities:
 
     `reads_tool_choice`: it honours the field itself, so it gets it as it came. `reads_named_choice`: also a single
     named tool (llama-server treats that as auto). `taps`: `logprobs` shows the tokens of calls that were lost.
-    `renders`: it gives out the rendered prompt and takes it back raw. `asked_on` names, for the surfaces that cannot
-    carry a schema on this server, the surface a question goes to instead.
+    `renders`: it gives out the rendered prompt and takes it back raw. `asked_on` holds, by the names of the
+    surfaces that cannot carry a schema on this server, the path a question goes to instead. `thinking_off` are the
+    members of a chat completion that switch thinking off; None where it is `reasoning_effort`, as the surface has it.
     """
 
     reads_tool_choice: bool
@@ -37,17 +38,23 @@ class Capabilities:
     taps: bool
     renders: bool
     asked_on: Mapping[str, str]
+    thinking_off: JsonObject | None
 
 
-_CHAT_COMPLETIONS: Final = {"openai-responses": "openai-chat", "anthropic-messages": "openai-chat"}
+_CHAT_COMPLETIONS: Final = {
+    "openai-responses": "/v1/chat/completions",
+    "anthropic-messages": "/v1/chat/completions",
+}
+# Both hand these on to the chat template; llama-server reads this one itself as well.
+_TEMPLATE_THINKS_NOT: Final[JsonObject] = {"chat_template_kwargs": {"enable_thinking": False}}
 
 CAPABILITIES: Final[Mapping[Kind, Capabilities]] = {
     # /v1/messages has no field for a schema (source: anthropic.go, OutputConfig).
-    "ollama": Capabilities(False, False, True, True, {"anthropic-messages": "ollama-chat"}),
-    "llama-server": Capabilities(True, False, False, False, _CHAT_COMPLETIONS),
-    "vllm": Capabilities(True, True, False, False, _CHAT_COMPLETIONS),
+    "ollama": Capabilities(False, False, True, True, {"anthropic-messages": "/api/chat"}, None),
+    "llama-server": Capabilities(True, False, False, False, _CHAT_COMPLETIONS, _TEMPLATE_THINKS_NOT),
+    "vllm": Capabilities(True, True, False, False, _CHAT_COMPLETIONS, _TEMPLATE_THINKS_NOT),
     # Nothing is known: everything passes as it came, and a question goes where most servers take one.
-    "unknown": Capabilities(True, True, False, False, _CHAT_COMPLETIONS),
+    "unknown": Capabilities(True, True, False, False, _CHAT_COMPLETIONS, {}),
 }
 
 
