@@ -1,0 +1,328 @@
+"""Carry one request and its answer through the core: passing, holding, asking, done.
+
+Bytes in; bytes or a question out. The shell gives the answer's bytes to `receive` as the network cuts them and sends
+on what comes back; at the end `finish` gives the rest, or a `FollowUp` whose reply goes to `resume`. What has come and
+has not gone is a list of received bytes at every moment (`unsent`): that list is the fail-open.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from toolmend.dialects.scanner import Scanner
+from toolmend.follow_up import Answered, FollowUp, Questions, Reply
+from toolmend.framing import Framer
+from toolmend.model import (
+    CallPart,
+    DecodeError,
+    EndPart,
+    ErrorPart,
+    Event,
+    JsonObject,
+    Outcome,
+    TextPart,
+    ThinkingPart,
+    Turn,
+)
+from toolmend.repair.ladder import repair_turn
+from toolmend.settings import Settings
+from toolmend.surfaces.surface import Codec, Frame, Framing, Surface
+from toolmend.surfaces.turn_builder import TurnBuilder
+from toolmend.surfaces.wire import join_tokens
+from toolmend.tool_choice import judge, prepare, read_envelope
+from toolmend.upstreams import Server
+
+FRAMINGS: Final[dict[str, Framing]] = {
+    "application/x-ndjson": "ndjson",
+    "text/event-stream": "sse",
+    "application/json": "json",
+}
+FAR: Final = 1 << 62
+
+
+def framing_of(content_type: str) -> Framing:
+    """Tell how an answer is framed by its content type; what is unknown is one whole body."""
+    return FRAMINGS.get(content_type.split(";")[0].strip().lower(), "json")
+
+
+@dataclass(slots=True)
+class Held:
+    """Hold a frame that has not gone out: how much text and thinking had come with it, and whether it may go at all."""
+
+    frame: Frame
+    text_end: int
+    thinking_end: int
+    blocks: bool
+
+
+class Exchange:
+    """Take one request and its answer through repair.
+
+    Args:
+        surface: The API surface of the request.
+        document: The request's body, decoded. It is never edited.
+        settings: What the user set.
+        server: What is known of the server, shared by all its exchanges; what this one learns is noted there.
+
+    Raises:
+        DecodeError: The body is not this surface's.
+    """
+
+    def __init__(self, surface: Surface, document: JsonObject, settings: Settings, server: Server) -> None:
+        self.surface = surface
+        self.settings = settings
+        self.server = server
+        self.request = surface.read_request(document)
+        prepared = prepare(surface, self.request, server, settings)
+        self.warning = prepared.warning
+        self.constrained = prepared.constrained is not None
+        self.tapped = not self.constrained and self._may_tap(document)
+        sent = prepared.document
+        self.untapped_document = document if sent is None else sent
+        self.request_document = {**self.untapped_document, "logprobs": True} if self.tapped else sent
+        self.outcome: Outcome | None = None
+        self.received_turn: Turn | None = None
+        self.asked: list[tuple[FollowUp, Reply | None]] = []
+        self.status = 200
+        self.content_type = ""
+        self._questions: Questions | None = None
+        self._pending: FollowUp | None = None
+        self._reset("json")
+
+    def _may_tap(self, document: JsonObject) -> bool:
+        """Tell whether the tap goes on this request: never when the client asked for the tokens itself."""
+        if document.get("logprobs") or self.request.tool_choice.mode == "none":
+            return False
+        return self.surface.tappable and self.server.taps(self.request.model, self.settings)
+
+    def _reset(self, framing: Framing) -> None:
+        self._framer = Framer(framing)
+        self._codec: Codec = self.surface.codec(self.request, framing)
+        self._builder = TurnBuilder()
+        # What has come and has not gone, from the newest to the oldest: the chunk in work, frames not read yet,
+        # frames held, bytes about to go. Each piece stands in exactly one of them at every moment.
+        self._arriving = b""
+        self._arrived: deque[bytes] = deque()
+        self._held: deque[Held] = deque()
+        self._ready: list[bytes] = []
+        self._tokens: list[str] = []
+        self._first = True
+        scans = bool(self.request.tools) and self.request.tool_choice.mode != "none"
+        self._text = Scanner(self.request.tools) if scans else None
+        self._thinking = Scanner(self.request.tools) if scans else None
+        self._text_fed = self._thinking_fed = 0
+        self._text_safe = self._thinking_safe = 0 if scans else FAR
+        self._broken = False
+
+    def respond(self, status: int, content_type: str) -> None:
+        """Say how the answer begins: once, before its first byte."""
+        self.status, self.content_type = status, content_type
+        self._reset(framing_of(content_type))
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take in bytes of the answer and return those that may go out now."""
+        self._arriving = data
+        self._arrived += self._framer.feed(data)
+        self._arriving = b""
+        self._take()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def finish(self) -> list[bytes] | FollowUp:
+        """End the answer: return the rest of it, or what to ask first."""
+        self._arrived += self._framer.finish()
+        self._take()
+        if self.tapped and self.status == 400:
+            return self._without_tap()
+        return self.unsent() if self._broken else self._decide()
+
+    def resume(self, reply: Reply | None) -> list[bytes] | FollowUp:
+        """Go on with the reply to the last question; None when none came in time, or at all."""
+        if self._pending is not None:
+            self.asked.append((self._pending, reply))
+        return self._restart(reply) if self._questions is None else self._ask(reply)
+
+    def unsent(self) -> list[bytes]:
+        """Return what has come and has not gone: it goes out as it is when anything fails."""
+        held = (held.frame.raw for held in self._held)
+        out = [*self._ready, *held, *self._arrived, self._framer.rest, self._arriving]
+        self._ready, self._arriving, self._framer = [], b"", Framer("json")
+        self._held.clear()
+        self._arrived.clear()
+        return [piece for piece in out if piece]
+
+    # Passing and holding
+
+    def _take(self) -> None:
+        """Read what has arrived, frame by frame."""
+        while self._arrived:
+            if self.tapped and not self._broken:
+                self._untap()
+            elif self._broken:
+                self._ready.append(self._arrived.popleft())
+            else:
+                self._read()
+
+    def _untap(self) -> None:
+        """Put the frames that would have come without the tap in the place of the first arrived one, and read them."""
+        kept, token = self.surface.untap(self._arrived[0], self._first)
+        self._tokens.append(token)
+        self._first = self._first and not kept
+        self._arrived.popleft()
+        self._arrived.extendleft(reversed(kept))
+        for _ in kept:
+            self._read()
+
+    def _read(self) -> None:
+        """Read the first arrived frame, and hold it or let it go.
+
+        What is not this surface's ends our part in this answer: the rest passes as it comes.
+        """
+        raw = self._arrived[0]
+        try:
+            frame = self._codec.read(raw)
+        except DecodeError:
+            self._broken = True
+            self._ready += [held.frame.raw for held in self._held] + [raw]
+            self._held.clear()
+            self._arrived.popleft()
+            return
+        blocks = self.constrained
+        for event in frame.events:
+            self._builder.add(event)
+            blocks |= self._note(event)
+        self._arrived.popleft()
+        self._held.append(Held(frame, self._text_fed, self._thinking_fed, blocks))
+        self._release()
+
+    def _note(self, event: Event) -> bool:
+        """Let the scanners see an event. Returns whether its frame must wait for the end of the turn."""
+        match event:
+            case TextPart(text) if text:
+                self._text_fed += len(text)
+                if self._text is not None:
+                    self._text_safe = self._text.feed(text)
+                if not text.isspace():
+                    # A call in the thinking counts only when there is no text.
+                    self._thinking_safe = FAR
+            case ThinkingPart(text) if text:
+                self._thinking_fed += len(text)
+                if self._thinking is not None and self._thinking_safe != FAR:
+                    self._thinking_safe = self._thinking.feed(text)
+            case CallPart():
+                self._thinking_safe = FAR
+                return True
+            case ErrorPart():
+                return True
+            case EndPart(finish):
+                return finish is not None
+        return False
+
+    def _release(self) -> None:
+        """Give out the held frames, from the first on, that can no longer belong to a call.
+
+        Frames that add nothing (openers of blocks, role, ids) go with the next one that does: a block is not opened
+        for text that then turns out to be a call.
+        """
+        ready = 0
+        for count, held in enumerate(self._held, 1):
+            if held.blocks or held.text_end > self._text_safe or held.thinking_end > self._thinking_safe:
+                break
+            if held.frame.events:
+                ready = count
+        for _ in range(ready):
+            self._codec.passed(self._held[0].frame)
+            self._ready.append(self._held.popleft().frame.raw)
+
+    # Deciding and asking
+
+    def _decide(self) -> list[bytes] | FollowUp:
+        turn = self._builder.turn()
+        if self.tapped:
+            turn = replace(turn, raw=join_tokens(self._tokens))
+        self.received_turn = turn
+        if self.constrained:
+            turn = read_envelope(turn, self.request)
+        self.outcome = judge(repair_turn(turn, self.request), self.request)
+        self._learn(self.outcome)
+        self._questions = Questions(self.surface, self.request, self.outcome, self.server, self.settings)
+        return self._ask(None)
+
+    def _learn(self, outcome: Outcome) -> None:
+        lost = {"swallowed", "server-error", "unreadable"}
+        if any(fault.keyword in lost for fault in outcome.faults):
+            self.server.model(self.request.model).swallows = True
+
+    def _ask(self, reply: Reply | None) -> list[bytes] | FollowUp:
+        assert self._questions is not None
+        question = self._questions.next(reply)
+        if isinstance(question, FollowUp):
+            self._pending = question
+            return question
+        self._pending = None
+        if isinstance(question, Answered):
+            self.outcome = question.outcome
+        return self._deliver()
+
+    def _without_tap(self) -> FollowUp:
+        """Ask again without the tap: this model's path refuses it (400), and the client never asked for it."""
+        self.server.model(self.request.model).tap_refused = True
+        self.tapped = False
+        self._pending = FollowUp(
+            path=self.surface.path, document=self.untapped_document, schema={}, pinned=(), faults=(), kind="untapped"
+        )
+        return self._pending
+
+    def _restart(self, reply: Reply | None) -> list[bytes] | FollowUp:
+        self._pending = None
+        if reply is None:
+            return self.unsent()
+        self.respond(reply.status, reply.content_type)
+        self._ready = self.receive(reply.body)
+        return self.finish()
+
+    # Delivering
+
+    def _deliver(self) -> list[bytes]:
+        outcome = self.outcome
+        assert outcome is not None
+        if not outcome.repairs or not self._is_better(outcome):
+            return self.unsent()
+        held = [held.frame for held in self._held]
+        out = self._written(outcome.turn, held)
+        self._held.clear()
+        return self.unsent() + out
+
+    def _is_better(self, outcome: Outcome) -> bool:
+        """Tell whether the repaired turn is worth more than what came: a half call lifted out of text is not."""
+        faulty = {fault.path.split("/")[2] for fault in outcome.faults if fault.path.startswith("/calls/")}
+        lifted = {str(index) for index, call in enumerate(outcome.turn.calls) if call.dialect is not None}
+        return not (faulty & lifted) and not (outcome.turn.error is not None)
+
+    def _written(self, turn: Turn, held: list[Frame]) -> list[bytes]:
+        if self.status == 200:
+            return self._codec.write(turn, held)
+        # An error took the place of the answer: the answer is made from nothing, in the form the client asked for.
+        self.status = 200
+        wanted: Framing = self.surface.streaming if self.request.stream else "json"
+        self.content_type = self.surface.stream_type if self.request.stream else "application/json"
+        return self.surface.codec(self.request, wanted).write(turn, [])
+
+
+def replay(
+    exchange: Exchange,
+    status: int,
+    content_type: str,
+    chunks: Iterable[bytes],
+    ask: Callable[[FollowUp], Reply | None] = lambda question: None,
+) -> list[bytes]:
+    """Run a whole answer through an exchange and return all that the client gets, in its pieces."""
+    exchange.respond(status, content_type)
+    sent = [piece for chunk in chunks for piece in exchange.receive(chunk)]
+    result = exchange.finish()
+    while isinstance(result, FollowUp):
+        result = exchange.resume(ask(result))
+    return sent + result

@@ -1,0 +1,1 @@
+"""Stand between mitmproxy and the core: the only folder that imports mitmproxy."""

@@ -1,0 +1,470 @@
+"""Be the mitmproxy addon: hooks that translate, while the core decides.
+
+The one catch-all of the project stands here (and in `stream_filter`, for the callable that mitmproxy does not guard):
+whatever the core raises is logged once, and the client gets what it would have got without us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from mitmproxy import command, ctx, exceptions, flow, flowfilter, http
+from mitmproxy.addonmanager import Loader
+from mitmproxy.connection import Client
+from mitmproxy.net.http import status_codes
+from mitmproxy.proxy.mode_specs import ReverseMode
+
+from toolmend import report
+from toolmend.exchange import Exchange, framing_of
+from toolmend.follow_up import FollowUp
+from toolmend.mitm import late_stream, options
+from toolmend.mitm.asking import ask, is_question
+from toolmend.mitm.recorder import Recorder
+from toolmend.mitm.stream_filter import StreamFilter
+from toolmend.model import DecodeError, JsonObject, Outcome
+from toolmend.recordings import Entry, Recording, worth_keeping
+from toolmend.surfaces import SURFACES
+from toolmend.surfaces.surface import Surface
+from toolmend.upstreams import PROBES, Reply, Server, recognise
+
+logger = logging.getLogger("toolmend")
+
+OLLAMA_PORT: Final = 11434
+PROBE_SECONDS: Final = 3.0
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+REPAIRED_MARK: Final = ":wrench:"
+BROKEN_MARK: Final = ":warning:"
+
+
+@dataclass(slots=True)
+class Live:
+    """Hold a flow of ours while it runs. Live objects sit beside the flow: its metadata is saved, and takes data only.
+
+    `request` and `request_headers` are the client's own, before the tool choice was put on them.
+    """
+
+    exchange: Exchange
+    client_id: str
+    request: bytes
+    request_headers: Headers
+    started: float = field(default_factory=time.monotonic)
+    stream: StreamFilter | None = None
+    response_headers: Headers = ()
+    status: int = 0
+    content_type: str = ""
+    left: bool = False
+
+
+class Toolmend:
+    """Repair the tool calls of the flows that are bound for a model server."""
+
+    def __init__(self) -> None:
+        self.chosen: options.Chosen | None = None
+        self.live: dict[str, Live] = {}
+        self.servers: dict[tuple[str, str, int], asyncio.Future[Server]] = {}
+        self.statistics = report.Statistics()
+        self.late = False
+        self.recorder = Recorder()
+        self.versions: dict[int, str] = {}
+        self._warned: set[str] = set()
+
+    # Life
+
+    def load(self, loader: Loader) -> None:
+        """Declare the options."""
+        options.declare(loader)
+
+    def configure(self, updated: set[str]) -> None:
+        """Read the options. Raises OptionsError for one that is not allowed."""
+        if self.chosen is None or any(name.startswith(options.PREFIX) for name in updated):
+            options.refuse_unknown(ctx.options.deferred)
+            names = [options.PREFIX + option.name for option in options.OPTIONS]
+            self.chosen = options.read_options({name: getattr(ctx.options, name) for name in names})
+            self.servers.clear()
+
+    def running(self) -> None:
+        """Make streamed answers wait for follow-ups, and say what is unsafe in how mitmproxy was started."""
+        self.late = late_stream.install(ctx.options)
+        if not self.late:
+            logger.warning(
+                "toolmend: this mitmproxy does not let the end of a streamed answer wait: streamed calls are repaired "
+                "without follow-ups."
+            )
+        for warning in _warnings():
+            logger.warning(warning)
+
+    def done(self) -> None:
+        """Give mitmproxy its own stream back, and say what was done."""
+        late_stream.remove()
+        self.recorder.close()
+        if self.statistics.turns and not (self.chosen and self.chosen.quiet):
+            logger.info(self.statistics.summary())
+
+    # Requests
+
+    async def request(self, flow: http.HTTPFlow) -> None:
+        """Begin an exchange for a request that offers tools, and put the tool choice on it."""
+        surface = self._surface(flow)
+        if surface is None:
+            return
+        try:
+            await self._begin(flow, surface)
+        except DecodeError as error:
+            logger.info(f"toolmend: {surface.name}: request passed as it is: {error}")
+        except Exception:
+            self._failed(flow)
+
+    def _surface(self, flow: http.HTTPFlow) -> Surface | None:
+        """Tell whose request this is: a live POST to one of the four paths, in reverse mode or where the filter says."""
+        if (
+            not flow.live
+            or flow.is_replay
+            or is_question(flow)
+            or flow.request.method != "POST"
+            or flow.response is not None
+        ):
+            return None
+        surface = SURFACES.get(flow.request.path.split("?", 1)[0].rstrip("/"))
+        return surface if surface is not None and self._in_scope(flow) else None
+
+    def _in_scope(self, flow: http.HTTPFlow) -> bool:
+        assert self.chosen is not None
+        if self.chosen.filter is not None:
+            return bool(flowfilter.match(self.chosen.filter, flow))
+        if isinstance(flow.client_conn.proxy_mode, ReverseMode):
+            return True
+        return flow.request.port == OLLAMA_PORT and _is_loopback(flow.request.host)
+
+    async def _begin(self, flow: http.HTTPFlow, surface: Surface) -> None:
+        body = flow.request.get_content(strict=False)
+        if not body or b"tools" not in body:
+            return
+        document = _decoded(body)
+        if not surface.read_request(document).tools:
+            return
+        assert self.chosen is not None
+        exchange = Exchange(surface, document, self.chosen.settings, await self._server(flow))
+        self._warn_once(exchange.warning)
+        sent = exchange.request_document
+        self.live[flow.id] = Live(exchange, flow.client_conn.id, body, _headers(flow.request))
+        # A compressed answer cannot be read as it streams; Ollama never compresses.
+        flow.request.headers.pop("accept-encoding", None)
+        if sent is not None:
+            flow.request.headers.pop("content-encoding", None)
+            flow.request.content = _encoded(sent)
+
+    async def _server(self, flow: http.HTTPFlow) -> Server:
+        """Find out once per host what the server is. Flows that come meanwhile wait for the same answer."""
+        assert self.chosen is not None
+        if self.chosen.upstream != "auto":
+            kind = self.chosen.upstream
+            key = (kind, flow.request.host, flow.request.port)
+            if key not in self.servers:
+                self.servers[key] = asyncio.get_running_loop().create_future()
+                self.servers[key].set_result(Server(kind=kind))  # type: ignore[arg-type]  # checked by the option
+            return self.servers[key].result()
+        key = (flow.request.scheme, flow.request.host, flow.request.port)
+        if key not in self.servers:
+            self.servers[key] = asyncio.ensure_future(self._probe(flow))
+        await asyncio.wait({self.servers[key]})
+        return self.servers[key].result()
+
+    async def _probe(self, flow: http.HTTPFlow) -> Server:
+        replies: dict[str, Reply | None] = {}
+        server = Server()
+        try:
+            for path in PROBES:
+                replies[path] = await ask(flow, path, None, PROBE_SECONDS)
+                server = recognise(replies)
+                if server.kind != "unknown":
+                    break
+        except Exception:
+            logger.warning("toolmend: could not find out what the server is", exc_info=True)
+        self.versions[id(server)] = _version(server, replies)
+        return server
+
+    # Answers
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Let a streamed answer go through its exchange chunk by chunk; others are read whole."""
+        live = self.live.get(flow.id)
+        if live is None or flow.response is None:
+            return
+        try:
+            self._open(flow, flow.response, live)
+        except Exception:
+            self._failed(flow)
+
+    def _open(self, flow: http.HTTPFlow, response: http.Response, live: Live) -> None:
+        kind = response.headers.get("content-type", "")
+        live.status, live.content_type, live.response_headers = response.status_code, kind, _headers(response)
+        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+            if framing_of(kind) != "json":
+                logger.info("toolmend: a compressed stream passed as it is")
+                del self.live[flow.id]
+            return
+        if response.status_code != 200 or framing_of(kind) == "json" or "content-length" in response.headers:
+            # Read whole, even where stream_large_bodies would not.
+            response.stream = False
+            return
+        live.exchange.respond(response.status_code, kind)
+        live.stream = StreamFilter(live.exchange, lambda: self._failed(flow), self.late, self._keeps())
+        response.stream = live.stream
+
+    def _keeps(self) -> bool:
+        """Tell whether anyone can look at the bodies of streamed answers later: nothing is kept for nobody."""
+        assert self.chosen is not None
+        addons = ctx.master.addons
+        return bool(
+            self.chosen.record
+            or addons.get("view")
+            or getattr(ctx.options, "save_stream_file", None)
+            or getattr(ctx.options, "hardump", "")
+        )
+
+    async def toolmend_late_stream(self, flow: http.HTTPFlow) -> None:
+        """Decide what the end of a streamed answer is, before it goes out."""
+        live = self.live.get(flow.id)
+        if live is None or live.stream is None or live.stream.failed:
+            return
+        stream = live.stream
+        try:
+            stream.rest = await self._finish(flow, live)
+        except Exception:
+            stream.failed = True
+            self._failed(flow)
+            stream.rest = live.exchange.unsent()
+
+    async def response(self, flow: http.HTTPFlow) -> None:
+        """Repair an answer that was read whole; note what was done."""
+        live = self.live.pop(flow.id, None)
+        if live is None or flow.response is None:
+            return
+        try:
+            if live.stream is None:
+                came = flow.response.get_content(strict=False) or b""
+                chunks = [(came, time.monotonic())]
+                await self._whole(flow, flow.response, live, came)
+            else:
+                chunks = live.stream.came
+                if chunks:
+                    _keep_both(flow, flow.response, b"".join(data for data, _ in chunks), b"".join(live.stream.went))
+            self._note(flow, live, chunks)
+        except Exception:
+            self._failed(flow)
+
+    async def _whole(self, flow: http.HTTPFlow, response: http.Response, live: Live, body: bytes) -> None:
+        if not body:
+            return
+        exchange = live.exchange
+        exchange.respond(response.status_code, response.headers.get("content-type", ""))
+        passed = exchange.receive(body)
+        delivered = b"".join(passed + await self._finish(flow, live))
+        if delivered == body and exchange.status == response.status_code:
+            return
+        flow.backup()
+        response.headers.pop("content-encoding", None)
+        response.content = delivered
+        if exchange.status != response.status_code:
+            response.status_code = exchange.status
+            response.reason = status_codes.RESPONSES.get(exchange.status, "")
+            response.headers["content-type"] = exchange.content_type
+
+    async def _finish(self, flow: http.HTTPFlow, live: Live) -> list[bytes]:
+        """End the answer: ask what has to be asked, and return the rest of it."""
+        assert self.chosen is not None
+        result = live.exchange.finish()
+        deadline = time.monotonic() + self.chosen.settings.timeout
+        while isinstance(result, FollowUp):
+            left = deadline - time.monotonic()
+            reply = None
+            if left > 0 and not self._left(live):
+                reply = await ask(flow, result.path, result.document, left, lambda: self._left(live))
+            result = live.exchange.resume(reply)
+        return result
+
+    def _left(self, live: Live) -> bool:
+        return live.left or (live.stream is not None and live.stream.gone())
+
+    def client_disconnected(self, client: Client) -> None:
+        """End the follow-ups of a client that has gone."""
+        for live in self.live.values():
+            if live.client_id == client.id:
+                live.left = True
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """Forget a flow that ended in an error; what was held has gone out already."""
+        live = self.live.pop(flow.id, None)
+        if live is not None:
+            live.left = True
+
+    # Saying it
+
+    def _note(self, flow: http.HTTPFlow, live: Live, chunks: list[tuple[bytes, float]]) -> None:
+        """Say what was done: count it, log it, put it on the flow, record it."""
+        assert self.chosen is not None
+        exchange, outcome = live.exchange, live.exchange.outcome
+        if outcome is None:
+            return
+        self.statistics.add(outcome, len(exchange.asked))
+        entry = report.entry(exchange.surface.name, exchange.request.model, outcome, len(exchange.asked))
+        if self.chosen.log is not None:
+            self.recorder.log(self.chosen.log, {"time": time.time(), **entry})
+        if self.chosen.record is not None and chunks and worth_keeping(outcome, self.chosen.record_which):
+            recording = self._recording(flow, live, outcome, chunks)
+            self.recorder.record(self.chosen.record, recording, self.chosen.record_prompts)
+        said = report.line(exchange.surface.name, exchange.request.model, outcome)
+        if said is None:
+            return
+        flow.comment = said
+        flow.marked = BROKEN_MARK if outcome.faults else REPAIRED_MARK
+        flow.metadata["toolmend"] = entry
+        if not self.chosen.quiet:
+            logger.info(said)
+
+    def _recording(
+        self, flow: http.HTTPFlow, live: Live, outcome: Outcome, chunks: list[tuple[bytes, float]]
+    ) -> Recording:
+        """Put together what a recording is made of: times become milliseconds since the request."""
+        assert flow.response is not None
+        exchange = live.exchange
+        timed = tuple((data, round((at - live.started) * 1000)) for data, at in chunks)
+        end = timed[-1][1]
+        path = flow.request.path.split("?", 1)[0]
+        sent = flow.request.get_content(strict=False) or b""
+        return Recording(
+            surface=exchange.surface.name,
+            model=exchange.request.model,
+            server=self.versions.get(id(exchange.server), exchange.server.kind),
+            settings=exchange.settings,
+            original=Entry(
+                "original",
+                path,
+                sent,
+                live.status,
+                live.content_type,
+                timed,
+                live.request_headers,
+                live.response_headers,
+            ),
+            follow_ups=tuple(
+                Entry(
+                    "follow-up",
+                    question.path,
+                    _encoded(question.document),
+                    reply.status if reply else 0,
+                    reply.content_type if reply else "",
+                    ((reply.body, end),) if reply else (),
+                )
+                for question, reply in exchange.asked
+            ),
+            delivered=Entry(
+                "delivered",
+                path,
+                live.request,
+                flow.response.status_code,
+                exchange.content_type,
+                ((flow.response.get_content(strict=False) or b"", end),),
+                live.request_headers,
+                _headers(flow.response),
+            ),
+            outcome=outcome,
+            started=flow.request.timestamp_start,
+        )
+
+    def _failed(self, flow: http.HTTPFlow) -> None:
+        """Log what the core raised, once, and leave the flow alone from here on. Called inside an except block."""
+        self.live.pop(flow.id, None)
+        logger.error(f"toolmend: {flow.request.path}: the answer passes as it came", exc_info=True)
+
+    def _warn_once(self, warning: str | None) -> None:
+        if warning and warning not in self._warned:
+            self._warned.add(warning)
+            logger.warning(f"toolmend: {warning}")
+
+    # Commands
+
+    @command.command("toolmend.stats")
+    def stats(self) -> str:
+        """Say how many turns were seen, and what was done to them."""
+        return json.dumps(self.statistics.as_object())
+
+    @command.command("toolmend.explain")
+    def explain(self, flows: Sequence[flow.Flow]) -> str:
+        """Say what was done to a flow's answer, repair by repair."""
+        said = [found.comment or "toolmend: nothing was done to this flow" for found in flows]
+        if not said:
+            raise exceptions.CommandError("toolmend.explain: no flow given")
+        text = "\n".join(said)
+        logger.log(logging.INFO, text)
+        return text
+
+
+def _decoded(body: bytes) -> JsonObject:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"the body is no JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise DecodeError(f"the body is {type(document).__name__}, expected a JSON object")
+    return document
+
+
+def _encoded(document: JsonObject) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _headers(message: http.Message) -> Headers:
+    return tuple(message.headers.items(multi=True))
+
+
+def _version(server: Server, replies: dict[str, Reply | None]) -> str:
+    """Name the server with its version where it says one, for recordings."""
+    for reply in replies.values():
+        try:
+            version = json.loads(reply.body).get("version") if reply is not None else None
+        except (ValueError, AttributeError):
+            continue
+        if isinstance(version, str):
+            return f"{server.kind} {version}"
+    return server.kind
+
+
+def _keep_both(flow: http.HTTPFlow, response: http.Response, came: bytes, went: bytes) -> None:
+    """Keep what the server sent (revert shows it) beside what the client got."""
+    response.content = came
+    if came != went:
+        flow.backup()
+        response.content = went
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost" or host.lower().endswith(".localhost")
+
+
+def _warnings() -> list[str]:
+    """Say what in mitmproxy's own options opens Ollama to others."""
+    modes = [str(mode) for mode in ctx.options.mode]
+    found = []
+    listens = [mode for mode in modes if not mode.startswith("local")]
+    if listens and not _is_loopback(ctx.options.listen_host or "0.0.0.0"):
+        found.append(
+            "toolmend: mitmproxy listens on all interfaces, which opens Ollama to the network. "
+            "Add --listen-host 127.0.0.1 unless that is wanted."
+        )
+    if any(mode.startswith("reverse") for mode in modes) and not ctx.options.keep_host_header:
+        found.append(
+            "toolmend: without --set keep_host_header=true Ollama's check of the Host header is defeated. Add it."
+        )
+    return found
