@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from toolmend.model import Fault, Json, JsonObject, Outcome, Repair
+from toolmend.model import Fault, Json, JsonObject, Outcome, Repair, Turn
 
 LONGEST_VALUE = 60
 LONGEST_LIST = 8
@@ -113,20 +113,74 @@ def line(surface: str, model: str, outcome: Outcome) -> str | None:
     return f"toolmend: {surface} {model}: {'; '.join(said)}" if said else None
 
 
-def entry(surface: str, model: str, outcome: Outcome, asked: int) -> JsonObject:
-    """Say a turn as an object, for a JSON-lines log."""
+def entry(surface: str, model: str, received: Turn, outcome: Outcome, asked: int) -> JsonObject:
+    """Say a turn as an object: for a JSON-lines log, for the flow, and for whoever asks to have it explained.
+
+    Args:
+        surface: Name of the API surface.
+        model: Name of the model.
+        received: The turn as the server sent it.
+        outcome: What was made of it.
+        asked: How many questions it took.
+    """
     return {
         "surface": surface,
         "model": model,
-        "tools": [call.name for call in outcome.turn.calls],
         "verdict": verdict(outcome),
+        "sent": _calls(received),
+        "delivered": _calls(outcome.turn),
         "repairs": [
-            {"rung": r.rung, "path": r.path, "before": r.before, "after": r.after, "note": r.note}
+            {
+                "rung": r.rung,
+                "path": r.path,
+                "before": r.before,
+                "after": r.after,
+                "note": r.note,
+                "said": say_repair(r),
+            }
             for r in outcome.repairs
         ],
-        "faults": [{"path": f.path, "keyword": f.keyword, "message": f.message} for f in outcome.faults],
+        "faults": [
+            {"path": f.path, "keyword": f.keyword, "message": f.message, "said": say_fault(f)} for f in outcome.faults
+        ],
         "follow_ups": asked,
+        **({"text": received.text} if received.text and not received.calls else {}),
+        **({"error": received.error} if received.error else {}),
     }
+
+
+def _calls(turn: Turn) -> list[Json]:
+    return [{"name": call.name, "arguments": call.arguments} for call in turn.calls]
+
+
+def explain(entry: JsonObject) -> str:
+    """Say an entry at length, as a person reads it: what came, what went on, and each step between."""
+    lines = [f"toolmend: {entry['surface']} {entry['model']}: {entry['verdict']}"]
+    for title, key in (("as the model sent it", "sent"), ("as the agent got it", "delivered")):
+        lines += ["", title, *_said_calls(entry, key)]
+    for title, key in (("repairs", "repairs"), ("left broken", "faults")):
+        found = entry.get(key)
+        if isinstance(found, list) and found:
+            lines += ["", title, *(f"  {_said(item)}" for item in found)]
+    if entry.get("follow_ups"):
+        lines += ["", f"questions asked: {entry['follow_ups']}"]
+    return "\n".join(lines)
+
+
+def _said_calls(entry: JsonObject, key: str) -> list[str]:
+    calls = entry.get(key)
+    if isinstance(calls, list) and calls:
+        return [f"  {json.dumps(call, ensure_ascii=False)}" for call in calls]
+    if key == "sent":
+        return [f"  {name}: {entry[name]}" for name in ("text", "error") if name in entry] or ["  (nothing)"]
+    return ["  (no call)"]
+
+
+def _said(item: Json) -> str:
+    if not isinstance(item, dict):
+        return ""
+    kind = item.get("rung") or item.get("keyword")
+    return f"{kind}: {item.get('said')}"
 
 
 def verdict(outcome: Outcome) -> str:

@@ -24,9 +24,10 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 from toolmend import report
 from toolmend.exchange import Exchange, framing_of
 from toolmend.follow_up import FollowUp
-from toolmend.mitm import late_stream, options
+from toolmend.mitm import contentview, late_stream, options
 from toolmend.mitm.asking import ask, is_question
 from toolmend.mitm.recorder import Recorder
+from toolmend.mitm.status_line import StatusLine
 from toolmend.mitm.stream_filter import StreamFilter
 from toolmend.model import DecodeError, JsonObject, Outcome
 from toolmend.recordings import Entry, Recording, worth_keeping
@@ -38,6 +39,8 @@ logger = logging.getLogger("toolmend")
 
 OLLAMA_PORT: Final = 11434
 PROBE_SECONDS: Final = 3.0
+MOST_KEPT: Final = 500
+"""Flows whose recording can still be asked for in mitmweb and mitmproxy."""
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 REPAIRED_MARK: Final = ":wrench:"
@@ -74,13 +77,16 @@ class Toolmend:
         self.late = False
         self.recorder = Recorder()
         self.versions: dict[int, str] = {}
+        self.status_line = StatusLine()
+        self.kept: dict[str, Recording] = {}
         self._warned: set[str] = set()
 
     # Life
 
     def load(self, loader: Loader) -> None:
-        """Declare the options."""
+        """Declare the options, and show repaired flows in a view of our own."""
         options.declare(loader)
+        contentview.add()
 
     def configure(self, updated: set[str]) -> None:
         """Read the options. Raises OptionsError for one that is not allowed."""
@@ -100,11 +106,16 @@ class Toolmend:
             )
         for warning in _warnings():
             logger.warning(warning)
+        assert self.chosen is not None
+        if not self.chosen.quiet:
+            self.status_line.open()
 
     def done(self) -> None:
         """Give mitmproxy its own stream back, and say what was done."""
         late_stream.remove()
+        contentview.remove()
         self.recorder.close()
+        self.status_line.close()
         if self.statistics.turns and not (self.chosen and self.chosen.quiet):
             logger.info(self.statistics.summary())
 
@@ -311,17 +322,24 @@ class Toolmend:
     def _note(self, flow: http.HTTPFlow, live: Live, chunks: list[tuple[bytes, float]]) -> None:
         """Say what was done: count it, log it, put it on the flow, record it."""
         assert self.chosen is not None
-        exchange, outcome = live.exchange, live.exchange.outcome
-        if outcome is None:
+        exchange, outcome, received = live.exchange, live.exchange.outcome, live.exchange.received_turn
+        if outcome is None or received is None:
             return
-        self.statistics.add(outcome, len(exchange.asked))
-        entry = report.entry(exchange.surface.name, exchange.request.model, outcome, len(exchange.asked))
+        surface, model, asked = exchange.surface.name, exchange.request.model, len(exchange.asked)
+        self.statistics.add(outcome, asked)
+        self.status_line.show(self.statistics.summary())
+        entry = report.entry(surface, model, received, outcome, asked)
         if self.chosen.log is not None:
             self.recorder.log(self.chosen.log, {"time": time.time(), **entry})
-        if self.chosen.record is not None and chunks and worth_keeping(outcome, self.chosen.record_which):
+        if chunks and self._keeps():
             recording = self._recording(flow, live, outcome, chunks)
-            self.recorder.record(self.chosen.record, recording, self.chosen.record_prompts)
-        said = report.line(exchange.surface.name, exchange.request.model, outcome)
+            if self.chosen.record is not None and worth_keeping(outcome, self.chosen.record_which):
+                self.recorder.record(self.chosen.record, recording, self.chosen.record_prompts)
+            if ctx.master.addons.get("view"):
+                self.kept[flow.id] = recording
+                while len(self.kept) > MOST_KEPT:
+                    del self.kept[next(iter(self.kept))]
+        said = report.line(surface, model, outcome)
         if said is None:
             return
         flow.comment = said
@@ -400,12 +418,23 @@ class Toolmend:
     @command.command("toolmend.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> str:
         """Say what was done to a flow's answer, repair by repair."""
-        said = [found.comment or "toolmend: nothing was done to this flow" for found in flows]
-        if not said:
+        if not flows:
             raise exceptions.CommandError("toolmend.explain: no flow given")
-        text = "\n".join(said)
-        logger.log(logging.INFO, text)
+        text = "\n\n".join(contentview.explained(found) or "toolmend: nothing was done to this flow" for found in flows)
+        logger.info(text)
         return text
+
+    @command.command("toolmend.record")
+    def record(self, flows: Sequence[flow.Flow]) -> None:
+        """Write a recording of these flows into the folder that toolmend_record names."""
+        assert self.chosen is not None
+        if self.chosen.record is None:
+            raise exceptions.CommandError("toolmend.record: set toolmend_record to a folder first")
+        for found in flows:
+            kept = self.kept.get(found.id)
+            if kept is None:
+                raise exceptions.CommandError(f"toolmend.record: nothing is kept of flow {found.id}: not one of ours")
+            self.recorder.record(self.chosen.record, kept, self.chosen.record_prompts)
 
 
 def _decoded(body: bytes) -> JsonObject:

@@ -1,0 +1,72 @@
+"""Show a repaired flow in mitmweb and mitmproxy: the call as it was sent, as it was delivered, and the steps between.
+
+One view for both forms that mitmproxy has had: 12.x asks a `Contentview` with `prettify(data, metadata)`, 11.x calls a
+`View` with keywords. It comes first for the answers of repaired flows, and hides for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from mitmproxy import contentviews, flow, http
+
+from toolmend import report
+
+ENTRY: Final = "toolmend"
+FIRST, HIDDEN = 2.0, -1.0
+IS_OLD: Final = not hasattr(contentviews, "Contentview")
+_Base: Any = contentviews.View if IS_OLD else contentviews.Contentview  # one of them exists
+
+
+def explained(found: flow.Flow | None) -> str | None:
+    """Explain what was done to a flow; None when nothing was."""
+    entry = found.metadata.get(ENTRY) if found is not None else None
+    return report.explain(entry) if isinstance(entry, dict) else None
+
+
+def _priority(found: flow.Flow | None, message: object) -> float:
+    return FIRST if explained(found) is not None and isinstance(message, http.Response) else HIDDEN
+
+
+class Toolmend(_Base):  # type: ignore[misc]  # see _Base
+    """Show what was done to an answer, above the answer itself."""
+
+    name = "toolmend"
+    syntax_highlight = "none"
+
+    def prettify(self, data: bytes, metadata: Any) -> str:
+        """Show it in mitmproxy 12. Raises ValueError for a flow that nothing was done to."""
+        text = explained(metadata.flow)
+        if text is None:
+            raise ValueError("nothing was done to this flow")
+        return f"{text}\n\nthe body as delivered\n{data.decode(errors='replace')}"
+
+    def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
+        """Show it in mitmproxy 11."""
+        lines = (explained(metadata.get("flow")) or "").splitlines()
+        lines += ["", "the body as delivered", *data.decode(errors="replace").splitlines()]
+        return "toolmend", iter([[("text", line)] for line in lines])
+
+    def render_priority(self, data: bytes, metadata: Any = None, **more: Any) -> float:
+        """Come first for the answer of a repaired flow, and hide elsewhere."""
+        if IS_OLD:
+            return _priority(more.get("flow"), more.get("http_message"))
+        return _priority(metadata.flow, metadata.http_message)
+
+
+_VIEW: Final = Toolmend()
+
+
+def add() -> None:
+    """Add the view to mitmproxy."""
+    contentviews.add(_VIEW)
+
+
+def remove() -> None:
+    """Take the view away again."""
+    if IS_OLD:
+        contentviews.remove(_VIEW)
+    else:
+        # mitmproxy 12 has no call for it.
+        contentviews.registry._by_name.pop(_VIEW.name, None)
