@@ -65,14 +65,15 @@ def with_defs(schema: JsonObject, defs: JsonObject) -> JsonObject:
 
 
 def read_objects(turn: Turn) -> Iterator[JsonObject]:
-    """Yield what may be the answer to a question: calls as envelopes, their arguments, the text, the thinking.
+    """Yield what may be the answer to a question: calls' arguments, calls as envelopes, the text, the thinking.
 
-    Some parsers make a call of an envelope; some models' JSON comes as thinking whatever was asked.
+    Some parsers make a call of an envelope, or of anything that holds an offered tool's name, which is then its
+    arguments; some models' JSON comes as thinking whatever was asked.
     """
     for call in turn.calls:
         if isinstance(call.arguments, dict):
-            yield {"name": call.name, "arguments": call.arguments}
             yield call.arguments
+            yield {"name": call.name, "arguments": call.arguments}
     for text in (turn.text, turn.thinking):
         parsed = parse(text) if text.strip() else None
         if parsed is not None and isinstance(parsed.value, dict):

@@ -16,7 +16,7 @@ from toolmend.framing import Framer
 from toolmend.lenient_json import parse
 from toolmend.model import DecodeError, Fault, Json, JsonObject, Outcome, Repair, Request, ToolCall, ToolChoice, Turn
 from toolmend.question_bodies import CHAT, Bodies, asks_for_json, is_harmony, opening, prompt_of
-from toolmend.repair.ladder import repair_turn
+from toolmend.repair.ladder import repair_call, repair_turn
 from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Framing, Surface
@@ -228,8 +228,8 @@ class Questions:
         return self._fail() if asking_faults(outcome) else self._answered(outcome)
 
     def _checked(self, call: ToolCall) -> ToolCall | None:
-        outcome = repair_turn(Turn(calls=(call,), finish="tool_calls"), self._request)
-        return outcome.turn.calls[0] if len(outcome.turn.calls) == 1 and not outcome.faults else None
+        repaired, _, faults = repair_call(call, self._request.tools)
+        return None if faults else repaired
 
     def _note(self, one: Wanted, turn: Turn, call: ToolCall) -> Repair:
         if one.index is not None and one.call is not None and one.call.name == call.name:

@@ -21,7 +21,7 @@ from toolmend.envelopes import (
 from toolmend.lenient_json import parse
 from toolmend.limits import question_cap
 from toolmend.model import Fault, JsonObject, Outcome, Repair, Request, ToolCall, ToolChoice, Turn
-from toolmend.repair.ladder import repair_turn
+from toolmend.repair.ladder import repair_call, repair_turn
 from toolmend.settings import Settings
 from toolmend.surfaces.surface import Surface
 from toolmend.upstreams import Server
@@ -144,16 +144,30 @@ def judge(outcome: Outcome, request: Request) -> Outcome:
     An outcome that the choice has nothing to say to comes back as it is. Calls go only if what it asks for is there:
     a wrong call is worth more to the client than none.
     """
-    if not request.tools or outcome.turn.error is not None or _names_nothing(request):
+    choice = request.tool_choice
+    if not request.tools or _names_nothing(request):
+        return outcome
+    if choice.mode == "none":
+        return _keep(_without_error(outcome, request), (), "tool_choice is none")
+    if outcome.turn.error is not None:
         return outcome
     outcome = _noted(outcome)
-    choice = request.tool_choice
-    if choice.mode == "none":
-        return _keep(outcome, (), "tool_choice is none")
     outcome = _allowed_only(outcome, request)
     if not choice.parallel and len(outcome.turn.calls) > 1:
         outcome = _keep(outcome, {0}, "parallel calls are off")
     return _met(outcome, request)
+
+
+def _without_error(outcome: Outcome, request: Request) -> Outcome:
+    """Take away an error that says no more than that a call could not be read: no call was wanted."""
+    turn = outcome.turn
+    if turn.error is None:
+        return outcome
+    read = repair_turn(Turn(finish="error", error=turn.error), replace(request, tool_choice=ToolChoice()))
+    if not read.faults and not read.repairs:
+        return outcome
+    gone = Repair("choose", "/error", turn.error, None, "a call, and tool_choice is none")
+    return replace(outcome, turn=replace(turn, error=None, finish="stop"), repairs=(*outcome.repairs, gone))
 
 
 def _noted(outcome: Outcome) -> Outcome:
@@ -202,16 +216,16 @@ def _lifted(outcome: Outcome, request: Request) -> Outcome | None:
     parsed = parse(turn.text)
     if parsed is None or not isinstance(parsed.value, dict) or not parsed.value:
         return None
-    call = ToolCall("", allowed[0].name, parsed.value)
-    read = repair_turn(Turn(calls=(call,), finish="tool_calls"), request)
-    if read.faults or len(read.turn.calls) != 1:
+    read = ToolCall("", allowed[0].name, parsed.value)
+    call, liberties, faults = repair_call(read, allowed)
+    if faults:
         return None
     repairs = (
         Repair("choose", "/text", turn.text, "", "the arguments of the forced tool"),
-        Repair("choose", "/calls/0", None, {"name": call.name, "arguments": parsed.value}),
-        *read.repairs,
+        Repair("choose", "/calls/0", None, {"name": read.name, "arguments": read.arguments}),
+        *liberties,
     )
-    made = replace(turn, text="", calls=read.turn.calls, finish="tool_calls")
+    made = replace(turn, text="", calls=(call,), finish="tool_calls")
     return Outcome(made, outcome.repairs + repairs, ())
 
 

@@ -23,6 +23,7 @@ from toolmend.envelopes import (
 )
 from toolmend.grammar_schema import ANY, Thinner
 from toolmend.model import Fault, Json, JsonObject, Outcome, Request, Tool, ToolCall, Turn
+from toolmend.repair.names import snap
 from toolmend.repair.schema import Validator, pointer, validator
 from toolmend.tool_choice import call_index
 
@@ -32,6 +33,7 @@ NOT_ASKED: Final = frozenset({"unknown-tool", "cut"})
 LEFTOVER: Final = frozenset({"unreadable", "invented-tool"})
 """Faults of a call in text: what is left of it there goes when the call comes another way."""
 
+QUOTED: Final = re.compile(r"""['"`]([^'"`\s]{1,80})['"`]""")
 LONGEST_PINNED: Final = 200
 MOST_ITEMS: Final = 20
 
@@ -220,8 +222,9 @@ def _meant_tools(faults: Sequence[Fault], request: Request) -> tuple[Tool, ...]:
     """Return the tools that a new call may go to: the one that the server's error names, else all that are allowed."""
     allowed = allowed_tools(request)
     said = " ".join(fault.message for fault in faults if fault.keyword == "server-error")
-    named = tuple(tool for tool in allowed if re.search(rf"""(['"`]){re.escape(tool.name)}\1""", said))
-    return named if len(named) == 1 else allowed
+    snapped = [snap(name, allowed) for name in QUOTED.findall(said)]
+    named = {found.tool.name: found.tool for found in snapped if found is not None}
+    return tuple(named.values()) if len(named) == 1 else allowed
 
 
 def question_schema(wanted: Sequence[Wanted]) -> JsonObject:
