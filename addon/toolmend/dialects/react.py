@@ -1,0 +1,97 @@
+"""Read ReAct's calls: `Action: NAME`, `Action Input: …`; and Command-R's `Action:` with a JSON fence."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from toolmend import lenient_json
+from toolmend.dialects.json_calls import calls_in, looks_like_schema
+from toolmend.dialects.source import Reading, Source, blank_end, call, required
+from toolmend.dialects.xml_calls import only_text_parameter
+from toolmend.model import Json, Tool
+
+ACTION = re.compile(r"\**Action\**:\**[ \t]*")
+FENCE = re.compile(r"```\w*\s*(?=[\[{])")
+FENCE_END = re.compile(r"\s*```[ \t]*")
+NAMED = re.compile(r"[`\"'\[]?(?P<name>[\w.:/-]{1,100})[`\"'\]]?[ \t]*")
+INPUT = re.compile(r"\s*\n\**Action[ _]Input\**:\**[ \t]*\n?[ \t]*")
+NEXT = re.compile(r"\n[ \t]*\**(?:Observation|Thought|Final Answer|Action)\**\s*:|</|<\||\Z")
+FORM: Final = "react"
+
+
+def read_react(source: Source, at: int, *, inside: bool) -> Reading | None:
+    """Read the first action. What the model went on to write (an invented observation, an answer) is no part of it."""
+    action = ACTION.match(source.text, at)
+    if action is None:
+        return None
+    if fence := FENCE.match(source.text, action.end()):
+        return _read_fence(source, fence.end())
+    named = NAMED.match(source.text, action.end())
+    tool = source.tool(source.clean_name(named["name"])) if named else None
+    if named is None or tool is None:
+        return None
+    return _read_input(source, tool, named.end())
+
+
+def _read_fence(source: Source, at: int) -> Reading:
+    item = source.json_at(at)
+    if isinstance(item, str):
+        return Reading(len(source.text), state=item, form="command-r", marker=True)
+    value, end = item
+    calls = calls_in(source, value)
+    closer = FENCE_END.match(source.text, end)
+    end = closer.end() if closer else end
+    if calls is None:
+        return Reading(end, state="unreadable", form="command-r", marker=True)
+    return Reading(end, tuple(calls), form="command-r", marker=True)
+
+
+def _read_input(source: Source, tool: Tool, at: int) -> Reading | None:
+    text = source.text
+    if text.startswith("(", at) or text.startswith("{", at):
+        return _read_inline(source, tool, at)
+    labelled = INPUT.match(text, at)
+    if labelled is None:
+        ended = not text[at:].strip() or re.compile(r"\s*\n\s*\**Observation").match(text, at)
+        if not ended or required(tool):
+            return None
+        return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)
+    stop = NEXT.search(text, labelled.end())
+    assert stop is not None  # noqa: S101 - it matches at the end
+    return _made(source, tool, text[labelled.end() : stop.start()].strip(), labelled.end())
+
+
+def _read_inline(source: Source, tool: Tool, at: int) -> Reading | None:
+    """Read `Action: NAME({…})`."""
+    position = blank_end(source.text, at + 1) if source.text[at] == "(" else at
+    item = source.json_at(position)
+    if isinstance(item, str):
+        return Reading(len(source.text), state=item, form=FORM, marker=True)
+    value, end = item
+    closer = re.compile(r"\s*\)").match(source.text, end)
+    return Reading(closer.end() if closer else end, (call(tool.name, value, FORM),), form=FORM, marker=True)
+
+
+def _made(source: Source, tool: Tool, written: str, at: int) -> Reading:
+    """Make the call of an input: an object, or the text of the only parameter it can mean."""
+    text = source.text
+    fenced = re.fullmatch(r"```\w*\s*(.*?)\s*```", written, re.DOTALL)
+    written = fenced[1] if fenced else written
+    value: Json = written
+    if written.startswith("{") or written.startswith("["):
+        item = source.json_at(text.index(written, at))
+        if isinstance(item, str):
+            return Reading(len(text), state=item, form=FORM, marker=True)
+        value = item[0]
+        if not isinstance(value, dict) or looks_like_schema(value):
+            return Reading(len(text), state="unreadable", form=FORM, marker=True)
+        return Reading(len(text), (call(tool.name, value, FORM),), form=FORM, marker=True)
+    if len(written) > 1 and written[0] == written[-1] == '"' and (parsed := lenient_json.parse(written)):
+        value = parsed.value
+    if not written and not required(tool):
+        return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)
+    key = only_text_parameter(tool)
+    if key is None or not isinstance(value, str) or not value:
+        return Reading(len(text), state="unreadable", form=FORM, marker=True)
+    return Reading(len(text), (call(tool.name, {key: value}, FORM),), form=FORM, marker=True)

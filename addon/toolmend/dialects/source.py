@@ -1,0 +1,180 @@
+"""Hold a text in which calls are looked for, and what is read from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from toolmend import lenient_json
+from toolmend.model import Json, JsonObject, Tool, ToolCall
+
+State = Literal["calls", "unreadable", "cut", "clean"]
+
+BLANK = re.compile(r"\s*+")
+NOT_ALNUM = re.compile(r"[\W_]+")
+BOUNDARY = re.compile(r"</|<[|｜]|<tool_call|<\w+\|>|```|\]<\]|\n\s*\n(?=[{<\[])|\[/?TOOL_CALLS\]|\Z")
+BOUNDARIES: Final = 6
+EFFORT: Final = 24
+"""How often a text may be gone over, all attempts together: what needs more is hostile, and is prose."""
+
+PREFIX = re.compile(
+    r"(?:(?:functions?|tools?|default_api|assistant|multi_tool_use|tool_call|call)\s*[.:/]+\s*|functions?[ _]?(?=\w))",
+    re.IGNORECASE,
+)
+SUFFIX = re.compile(r"(?:[:#.]\d+|\.call|\d+|\(\))\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Hold what a reader made of a place in the text.
+
+    `end` is the position behind what was read. `marker` says that the form cannot be taken for prose, `chatter` that
+    its kind is known to be followed by words. `kept` is text inside that stays visible. `form` names the dialect.
+    """
+
+    end: int
+    calls: tuple[ToolCall, ...] = ()
+    state: State = "calls"
+    form: str = ""
+    marker: bool = False
+    chatter: bool = False
+    closed: bool = True
+    kept: str = ""
+
+
+def folded(name: str) -> str:
+    """Return a name without case, blanks and joints: what spellings of one name share."""
+    return NOT_ALNUM.sub("", name).lower()
+
+
+class Source:
+    """Hold a text, the offered tools, and how much work may still be spent on it.
+
+    Args:
+        text: The text, or the part of it that has not gone out with some context before it.
+        tools: The offered tools.
+        final: Whether the text has ended; else more may come, and what touches its end is not decided.
+        blank_head: Whether nothing but blanks stood before the text.
+    """
+
+    def __init__(self, text: str, tools: Sequence[Tool], *, final: bool = True, blank_head: bool = True) -> None:
+        self.text = text
+        self.tools = tools
+        self.final = final
+        self.first = blank_end(text, 0) if blank_head else -1
+        self.effort = EFFORT * len(text) + 100_000
+        self._exact = {tool.name: tool for tool in tools}
+        self._folded: dict[str, Tool | None] = {}
+        for tool in tools:
+            key = folded(tool.name)
+            self._folded[key] = None if key in self._folded else tool
+
+    def again(self, text: str, *, final: bool, blank_head: bool) -> Source:
+        """Return a source over another text, with the same tools."""
+        other = object.__new__(Source)
+        other.text, other.tools, other.final = text, self.tools, final
+        other.first = blank_end(text, 0) if blank_head else -1
+        other.effort = EFFORT * len(text) + 100_000
+        other._exact, other._folded = self._exact, self._folded
+        return other
+
+    def starts(self, at: int) -> bool:
+        """Tell whether only blanks stand before the position."""
+        return at <= self.first
+
+    def tool(self, name: str) -> Tool | None:
+        """Return the offered tool of this name, or the only one of this name but for case and joints."""
+        return self._exact.get(name) or self._folded.get(folded(name))
+
+    def offered(self, name: str) -> bool:
+        """Tell whether a tool has exactly this name."""
+        return name in self._exact
+
+    def clean_name(self, name: str) -> str:
+        """Return a name without the prefixes, counters and quotes that dialects put round it."""
+        name = name.strip().strip("\"'`:, ").strip()
+        if self.tool(name):
+            return name
+        bare = PREFIX.sub("", name, count=1)
+        for candidate in (bare, SUFFIX.sub("", bare), SUFFIX.sub("", name), name.rsplit(":", 1)[-1]):
+            if candidate and self.tool(candidate):
+                return candidate
+        return re.sub(r":\d+$", "", bare) or name
+
+    def spend(self, length: int) -> bool:
+        """Take from the effort; False when none is left."""
+        self.effort -= length + 16
+        return self.effort > 0
+
+    def only_tool_for(self, arguments: JsonObject) -> Tool | None:
+        """Return the one tool that takes these keys, with all that it requires; None if there are several."""
+        fitting = [tool for tool in self.tools if takes(tool, arguments)]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def json_at(self, at: int) -> tuple[Json, int] | State:
+        """Read one JSON value at the position: the value and its end, or why it cannot be read."""
+        if not self.spend(0):
+            return "unreadable"
+        if (found := lenient_json.parse_prefix(self.text, at)) is not None:
+            self.spend(found[1] - at)
+            return found[0].value, found[1]
+        return self._json_before_boundary(at)
+
+    def _json_before_boundary(self, at: int) -> tuple[Json, int] | State:
+        """Read a value that its container's end bounds: brackets are missing, or are too many."""
+        tried = 0
+        for boundary in BOUNDARY.finditer(self.text, at):
+            end = boundary.start()
+            if not self.final and end == len(self.text):
+                break
+            if tried >= BOUNDARIES or not self.spend(end - at):
+                break
+            tried += 1
+            parsed = lenient_json.parse(self.text[at:end])
+            if parsed is not None and isinstance(parsed.value, dict | list):
+                return parsed.value, end
+        self.spend(len(self.text) - at)
+        return "cut" if lenient_json.is_cut(self.text[at:]) else "unreadable"
+
+
+def blank_end(text: str, at: int) -> int:
+    """Return the position of the next character that is no blank."""
+    match = BLANK.match(text, at)
+    return match.end() if match else at
+
+
+def properties(tool: Tool | None) -> JsonObject:
+    """Return the properties a tool declares."""
+    declared = tool.parameters.get("properties") if tool else None
+    return declared if isinstance(declared, dict) else {}
+
+
+def required(tool: Tool | None) -> list[str]:
+    """Return the names of the arguments that a tool requires."""
+    names = tool.parameters.get("required") if tool else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def takes(tool: Tool, arguments: JsonObject) -> bool:
+    """Tell whether a tool declares all these keys and requires no other."""
+    declared = properties(tool)
+    return bool(arguments) and all(k in declared for k in arguments) and all(k in arguments for k in required(tool))
+
+
+def lacks(tool: Tool | None, arguments: JsonObject) -> int:
+    """Count the required arguments that are not there, in any spelling."""
+    given = {folded(key) for key in arguments}
+    return sum(folded(name) not in given for name in required(tool))
+
+
+def call(name: str, arguments: Json, form: str) -> ToolCall:
+    """Make a call that was found in text."""
+    return ToolCall(id="", name=name, arguments=arguments, dialect=form)
+
+
+def decoded(text: str) -> Json:
+    """Return what a text holds as JSON, or the text."""
+    parsed = lenient_json.parse(text)
+    return text if parsed is None else parsed.value

@@ -1,0 +1,287 @@
+"""Tell the markers of all dialects: what opens a call, what closes it, what only stands around."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from toolmend.dialects.source import Source, blank_end
+
+Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
+
+TAG = re.compile(
+    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?/)?\s?(?P<lead>[|｜]{0,2})\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
+    r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜]{0,2})>"
+)
+PARTIAL_TAG = re.compile(
+    r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜]{0,2})\s?"
+    r"(?P<name>[\w:.▁-]*+)(?P<attributes>[^<>]{0,400})\Z"
+)
+UNCLOSED = re.compile(r"<(\w+)\s+(?=\{)")
+BRACKETS: Final[dict[str, Kind]] = {
+    "[TOOL_CALLS]": "open",
+    "[TOOL_CALL]": "open",
+    "[/TOOL_CALLS]": "close",
+    "[/TOOL_CALL]": "close",
+    "[ARGS]": "separator",
+}
+BRACKET = re.compile(r"\[/?(?:TOOL_CALLS?|ARGS)\]")
+CALL_ID = re.compile(r"\[CALL_ID\][^\[\]{}<>]{0,64}")
+
+VENDOR = re.compile(r"(?:minimax|seed|atem|antml|anthropic|steptml|xai|longcat|muse|ns\d?)[:_]", re.IGNORECASE)
+JOINTS = re.compile(r"[_▁.-]")
+OPENERS: Final = frozenset(
+    "toolcall toolcalls functioncall functioncalls toolcallstart toolcallsstart toolcallbegin toolcallsbegin "
+    "toolcallssectionbegin toolcallsectionbegin startfunctioncall pythontag pythonstart toolsprefix actionstart plugin "
+    "startaction toolcallssection".split()
+)
+CLOSERS: Final = frozenset(
+    "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall pythonend toolssuffix actionend "
+    "endaction".split()
+)
+ENDS: Final = frozenset(
+    "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse startresponse "
+    "eos s observation user assistant answer response endoftoolcall".split()
+)
+SEPARATORS: Final = frozenset("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep".split())
+HARMONY: Final = frozenset("start channel message constrain from recipient content open".split())
+THINKING: Final = frozenset("think thinking thought reasoning startthinking endthinking reflection".split())
+WEAK: Final = frozenset("tools tool response call tooluse tooluses answer xml calls functions action".split())
+FUNCTIONS: Final = frozenset("function invoke".split())
+NAMES: Final = frozenset("name toolname functionname".split())
+PARAMETERS: Final = frozenset("parameter param argument arg argkey argvalue parameters arguments args input".split())
+KNOWN: Final = OPENERS | CLOSERS | SEPARATORS | THINKING | WEAK | FUNCTIONS | NAMES | PARAMETERS | HARMONY | ENDS
+
+NAMED = re.compile(
+    r"\s*=\s*[\"'“”‘’]?(?P<bare>[^\"'“”‘’<>]*)|.*?\b(?:name|tool|key)\s*=\s*[\"'“”‘’]?(?P<name>[^\"'“”‘’<>]*)"
+)
+THOUGHT: Final = 600
+"""How long a thought at the beginning of the text may be to be dropped with the call behind it: longer ones flow."""
+CHANNEL_THOUGHT = re.compile(r"<\|channel>\s*(?:thought|analysis)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Hold one marker of the text: its kind, its name without vendor, joints and case, where it begins and ends.
+
+    `label` is the value that it names (`<function=LABEL>`, `<invoke name="LABEL">`); `special` says that it is a token
+    of the model's own, which nobody types. `wrapped` keeps the vendor's or the token's mark.
+    """
+
+    kind: Kind
+    name: str
+    start: int
+    end: int
+    label: str = ""
+    closing: bool = False
+    special: bool = False
+    empty: bool = False
+    attributes: str = ""
+    dsml: bool = False
+    written: str = ""
+
+
+def plain(name: str) -> str:
+    """Return a tag's name without vendor, joints and case."""
+    return JOINTS.sub("", VENDOR.sub("", name)).lower()
+
+
+def label_of(attributes: str) -> str:
+    """Return the name that a tag's attributes give: `=NAME`, ` name="NAME"`."""
+    match = NAMED.match(attributes)
+    return (match["bare"] or match["name"] or "").strip() if match else ""
+
+
+def tag_at(source: Source, at: int) -> Tag | None:
+    """Return the marker at the position; None when there is none that a dialect knows."""
+    text = source.text
+    if text.startswith("[", at):
+        return _bracket(text, at)
+    if opener := _unclosed_opener(text, at):
+        return opener
+    match = TAG.match(text, at)
+    return _tag(source, match) if match else None
+
+
+def _bracket(text: str, at: int) -> Tag | None:
+    if match := BRACKET.match(text, at):
+        return Tag(BRACKETS[match[0]], plain(match[0].strip("[]/")), at, match.end(), special=True)
+    if match := CALL_ID.match(text, at):
+        return Tag("separator", "callid", at, match.end(), special=True)
+    return None
+
+
+def _unclosed_opener(text: str, at: int) -> Tag | None:
+    """Read `<functioncall {…}>`: an opener that is closed behind its payload."""
+    match = UNCLOSED.match(text, at)
+    if match and plain(match[1]) in OPENERS:
+        return Tag("open", plain(match[1]), at, match.end())
+    return None
+
+
+def _tag(source: Source, match: re.Match[str]) -> Tag | None:
+    name, written = plain(match["name"]), match["name"]
+    closing, special = bool(match["close"]), bool(match["lead"] or match["trail"] or match["dsml"])
+    label = label_of(match["attributes"])
+    kind = _kind(source, match, name, closing=closing, label=label)
+    if kind is None:
+        return None
+    if match["trail"] and not match["lead"] and not closing and name in OPENERS:
+        kind, closing = "close", True  # gemma: <|tool_call> opens, <tool_call|> closes
+    return Tag(
+        kind,
+        name,
+        match.start(),
+        match.end(),
+        label=label,
+        closing=closing,
+        special=special or bool(VENDOR.match(written)) or match[0].startswith("]"),
+        empty=bool(match["empty"]),
+        attributes=match["attributes"],
+        dsml=bool(match["dsml"]),
+        written=written,
+    )
+
+
+def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, label: str) -> Kind | None:
+    attributes, bars = match["attributes"].strip(), bool(match["lead"] or match["trail"])
+    if not closing and source.offered(match["name"]) and name not in OPENERS:
+        return "tool"
+    if name in OPENERS:
+        if closing:
+            return "close"
+        return "function" if label and not bars else "open"
+    if name in CLOSERS:
+        return "close"
+    if match["dsml"] and name not in FUNCTIONS | PARAMETERS:
+        return "close" if closing else "open"  # a section's name, whatever version's
+    if bars and name not in FUNCTIONS | PARAMETERS and (found := _token(name, closing=closing)):
+        return found
+    if name in THINKING:
+        return "think"
+    if name in FUNCTIONS:
+        return "inner" if closing else "function"
+    if name in PARAMETERS:
+        return "inner"
+    if closing and (source.offered(match["name"]) or name in NAMES):
+        return "inner"
+    if name in NAMES and not attributes:
+        return "name"
+    if name in WEAK and not closing and label:
+        return "function"
+    if name in WEAK or (name == "s" and closing):
+        return "end" if closing else "weak"
+    return None
+
+
+def _token(name: str, *, closing: bool) -> Kind | None:
+    if name in SEPARATORS or name in ("sep", "close"):
+        return "separator"
+    if name in HARMONY:
+        return "harmony"
+    if name in ENDS or closing:
+        return "end"
+    return None
+
+
+def may_become_tag(source: Source, at: int) -> bool:
+    """Tell whether the text's end, from the position on, may be the beginning of a marker."""
+    match = PARTIAL_TAG.match(source.text, at)
+    if match is None or len(source.text) - at > 460:
+        return False
+    if match["lead"] and len(match["name"]) < 60:
+        return True
+    name, attributes = match["name"], match["attributes"]
+    if attributes:
+        return plain(name) in KNOWN or source.offered(name)
+    return may_be_name(source, name)
+
+
+def may_be_name(source: Source, name: str) -> bool:
+    """Tell whether a tag's name may begin like this."""
+    if any(tool.name.startswith(name) for tool in source.tools):
+        return True
+    lowered = plain(name)
+    if any(known.startswith(lowered) for known in KNOWN):
+        return True
+    vendors = ("minimax:", "seed:", "atem:", "antml:", "anthropic:", "steptml:", "xai:", "longcat_", "muse:", "ns1:")
+    return any(vendor.startswith(name.lower()) for vendor in vendors)
+
+
+@dataclass(slots=True)
+class Trivia:
+    """Hold what stood between two payloads: how many containers were opened less closed, and the last opener."""
+
+    end: int
+    depth: int = 0
+    opener: Tag | None = None
+    weak: Tag | None = None
+    inner: bool = False
+    seen: bool = False
+    label: str = ""
+
+
+def skip_trivia(source: Source, at: int, depth: int = 0) -> Trivia:
+    """Go over blanks, separators, end tokens, openers, closers and a short thought; tell which were there."""
+    trivia = Trivia(blank_end(source.text, at), depth)
+    while (tag := _next_trivia(source, trivia)) is not None:
+        trivia.seen = True
+        if tag.kind == "open":
+            trivia.depth += 1
+            trivia.opener = tag
+        elif tag.kind == "weak":
+            trivia.weak = tag
+        elif tag.kind == "close":
+            trivia.depth = max(trivia.depth - 1, 0)
+        trivia.inner = trivia.inner or (tag.kind == "inner" and tag.closing)
+        trivia.end = blank_end(source.text, tag.end)
+    return trivia
+
+
+PARTIAL_CLOSER = re.compile(r"<(?:/[|｜]?|[|｜])[\w▁:|｜]{0,40}\Z|<\Z")
+SEPARATOR = re.compile(r"[;,>](?=\s*[\[{<\n]|\s*\Z)")
+HEADER = re.compile(
+    r"(?:<\|start\|>\s*\w*\s*)?to=[\w.:/-]{1,100}\s*(?:<\|(?:channel|constrain)\|>\s*\w*\s*)*<\|message\|>\s*(?=<|\Z)"
+)
+STRAYS: Final = {
+    **dict.fromkeys(";,>", (SEPARATOR,)),
+    "t": (HEADER,),
+    "<": (HEADER, PARTIAL_CLOSER),
+}
+
+
+def _next_trivia(source: Source, trivia: Trivia) -> Tag | None:
+    text, at = source.text, trivia.end
+    character = text[at : at + 1]
+    for pattern in STRAYS.get(character, ()):
+        if match := pattern.match(text, at):
+            return Tag("end", character, at, match.end())
+    if character not in ("<", "[", "]"):
+        return None
+    if thought := thought_at(source, at):
+        return thought
+    tag = tag_at(source, at)
+    if tag is None:
+        return None
+    if tag.kind in ("open", "weak", "close", "end") or (tag.kind == "inner" and tag.closing):
+        return tag
+    if tag.kind == "think" and tag.closing:
+        return tag
+    return None
+
+
+def thought_at(source: Source, at: int) -> Tag | None:
+    """Return the whole of a short thought that begins at the position."""
+    text = source.text
+    if CHANNEL_THOUGHT.match(text, at):
+        end = text.find("<channel|>", at, at + THOUGHT)
+        return Tag("think", "channel", at, end + 10) if end >= 0 else None
+    tag = tag_at(source, at)
+    if tag is None or tag.kind != "think":
+        return None
+    if tag.closing or tag.name == "endthinking":
+        return Tag("think", tag.name, at, tag.end, closing=True)
+    closer = re.compile(r"</\w*:?think\w*>|<\|END_THINKING\|>|</thought>|</reasoning>")
+    match = closer.search(text, tag.end, min(len(text), at + THOUGHT))
+    return Tag("think", tag.name, at, match.end()) if match else None

@@ -1,0 +1,541 @@
+"""Read calls written as tags: a function, its parameters, text values.
+
+Qwen3-Coder, Nemotron 3, MiMo (`<function=NAME><parameter=KEY>`), Claude, MiniMax M2, Step 3, Glimmer (`<invoke name="…">`),
+DeepSeek's DSML (with `string=` flags), MiniMax M3 (property names as tags), MiniCPM5, Seed, Functionary 3.1 (JSON body),
+GLM 4.5 and LongCat (`NAME<arg_key>…<arg_value>…`), and a tool's own name as the tag.
+
+These dialects have no escape for their own tags, so that a closer counts only where a sibling, the parent's closer or the
+end follows. Where that leaves a required argument without its value, the first closer is tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from toolmend.dialects.json_calls import ARGUMENT_KEYS, calls_in
+from toolmend.dialects.source import (
+    Reading,
+    Source,
+    blank_end,
+    call,
+    decoded,
+    folded,
+    lacks,
+    properties,
+    required,
+)
+from toolmend.dialects.tags import ENDS, TAG, Tag, plain, tag_at
+from toolmend.model import Json, JsonObject, Tool
+
+STRAY: Final = 200
+"""How much text may stand where only tags belong, for it to be dropped."""
+
+PARAMETERS: Final = frozenset(("parameter", "param", "arg", "argument"))
+CONTAINERS: Final = frozenset(("parameters", "arguments", "args", "input", "params"))
+PAIR_KEY: Final = frozenset(("argkey", "longcatargkey"))
+PAIR_VALUE: Final = frozenset(("argvalue", "longcatargvalue"))
+FUNCTION_CLOSERS: Final = frozenset(("function", "invoke", "functioncall", "tool", "action", "tooluse"))
+WRAPPERS: Final = frozenset(("toolcall", "toolcalls", "functioncalls", "functioncall", "tools", "response"))
+FLAG = re.compile(r"\bstring\s*=\s*[\"'“”]?(true|false)", re.IGNORECASE)
+TYPE = re.compile(r"\btype\s*=\s*[\"'“”]?(\w+)", re.IGNORECASE)
+CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*\Z", re.DOTALL)
+INDENTED_END = re.compile(r"\n[ \t]*\Z")
+HEADER = re.compile(r"\s*+(?P<name>[^<>{}\[\]()\"'\n]{1,120}?)\s*+(?=<)")
+OPEN_TAG = re.compile(r"<(?!/)[\w:]*\Z")
+ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
+
+
+@dataclass(slots=True)
+class _Call:
+    """Hold a call in the making: the tool if it is known, what was read, and why reading stopped."""
+
+    name: str
+    tool: Tool | None
+    tag: str
+    arguments: JsonObject = field(default_factory=dict)
+    closed: bool = False
+    cut: bool = False
+    unreadable: bool = False
+    json_body: bool = False
+
+
+def read_xml(source: Source, at: int, *, inside: bool) -> Reading | None:
+    """Read one call that begins with a tag at the position."""
+    tag = tag_at(source, at)
+    if tag is None:
+        return None
+    if tag.kind == "function":
+        return _read_function(source, tag, inside=inside)
+    if tag.kind == "tool":
+        return _read_tool_tag(source, tag, inside=inside)
+    if tag.kind == "name":
+        return _read_envelope(source, tag)
+    if tag.kind == "inner" and not tag.closing and tag.name in PARAMETERS and inside:
+        return _read_misnamed(source, tag)
+    return None
+
+
+def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
+    """Read a name and pairs of key and value tags (GLM, LongCat)."""
+    if not inside:
+        return None
+    header = HEADER.match(source.text, at)
+    if header is None:
+        return None
+    name, position = source.clean_name(header["name"]), header.end()
+    tag = tag_at(source, position)
+    if tag is None or (tag.name not in PAIR_KEY and not (tag.kind == "open" and _is_fused_key(source, tag.end))):
+        if tag is None or tag.kind != "close" or not source.tool(name):
+            return None
+    if tag.closing and tag.name in PAIR_KEY:
+        split = _split_fused(source, header["name"].strip())
+        if split is None:
+            return Reading(position, state="unreadable", form="glm", marker=True)
+        name, key = split
+        return _body(source, _Call(name, source.tool(name), "tool_call"), tag.end, "glm", key=key)
+    if tag.kind == "open":
+        key = HEADER.match(source.text, tag.end)
+        assert key is not None  # noqa: S101 - it was matched before
+        return _body(source, _Call(name, source.tool(name), "tool_call"), key.end() + 10, "glm", key=key["name"])
+    return _body(source, _Call(name, source.tool(name), "tool_call"), position, "glm")
+
+
+def _is_fused_key(source: Source, at: int) -> bool:
+    """Tell whether a key without its opener stands here: the call's opener was written in its place."""
+    key = HEADER.match(source.text, at)
+    tag = tag_at(source, key.end()) if key else None
+    return tag is not None and tag.closing and tag.name in PAIR_KEY
+
+
+def _split_fused(source: Source, text: str) -> tuple[str, str] | None:
+    """Split a name that ran into the first key: exactly one way gives an offered tool and a property of it."""
+    splits = []
+    for end in range(1, len(text)):
+        tool = source.tool(text[:end]) if source.offered(text[:end]) else None
+        if tool and text[end:].strip() in properties(tool):
+            splits.append((text[:end], text[end:].strip()))
+    return splits[0] if len(splits) == 1 else None
+
+
+def _read_function(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
+    form = _form(tag)
+    if tag.label:
+        name = source.clean_name(tag.label)
+        if tag.empty:
+            return Reading(tag.end, (call(name, {}, form),), form=form, marker=True)
+        return _body(source, _Call(name, source.tool(name), tag.name), tag.end, form)
+    text = source.text
+    named = re.compile(r"\s*(?:<name>\s*)?(?P<name>[\w.:/-]{1,100})\s*</(?:function|name|invoke)>").match(text, tag.end)
+    if named is None:
+        return None
+    name = source.clean_name(named["name"])
+    if not (inside or source.tool(name)):
+        return None
+    return _body(source, _Call(name, source.tool(name), tag.name), named.end(), form)
+
+
+def _form(tag: Tag) -> str:
+    if tag.dsml:
+        return "deepseek-dsml"
+    if tag.name == "invoke":
+        return "claude-xml"
+    return "qwen3-coder"
+
+
+def _read_misnamed(source: Source, tag: Tag) -> Reading | None:
+    """Read `<parameter=NAME>` in the place of `<function=NAME>`: an offered tool, and a parameter behind it."""
+    tool = source.tool(tag.label)
+    following = tag_at(source, blank_end(source.text, tag.end))
+    if tool is None or following is None or following.name not in PARAMETERS or following.closing:
+        return None
+    return _body(source, _Call(tag.label, tool, "function"), tag.end, "qwen3-coder")
+
+
+def _read_envelope(source: Source, tag: Tag) -> Reading | None:
+    """Read `<name>NAME</name>` and the arguments behind it."""
+    text = source.text
+    named = re.compile(r"\s*(?P<name>[\w.:/-]{1,100})\s*</[\w:-]+>\s*").match(text, tag.end)
+    if named is None:
+        return None
+    name = source.clean_name(named["name"])
+    following = tag_at(source, named.end())
+    if not text.startswith("{", named.end()) and (following is None or following.kind != "inner" or following.closing):
+        return None
+    return _body(source, _Call(name, source.tool(name), "name"), named.end(), "xml envelope")
+
+
+def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
+    """Read a tool's own name as the tag: round JSON, property tags, or the one value it takes."""
+    text, tool = source.text, source.tool(tag.written)
+    position = blank_end(text, tag.end)
+    name = tag.written
+    if tag.empty:
+        return Reading(tag.end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
+    inner = ANY_TAG.match(text, position)
+    is_property = inner is not None and (
+        inner["name"] in properties(tool) or plain(inner["name"]) in PARAMETERS | CONTAINERS
+    )
+    if text.startswith("{", position) or is_property:
+        reading = _body(source, _Call(name, tool, tag.written), position, "tool-name tags")
+        return Reading(reading.end, reading.calls, reading.state, "tool-name tags", inside, closed=reading.closed)
+    end = text.find(f"</{name}>", tag.end)
+    source.spend(len(text) - tag.end if end < 0 else end - tag.end)
+    if end < 0:
+        return Reading(len(text), state="cut", form="tool-name tags") if not source.final else None
+    value, end = text[tag.end : end], end + len(name) + 3
+    if not value.strip():
+        return Reading(end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
+    key = only_text_parameter(tool)
+    if key is None or not (inside or source.starts(tag.start)):
+        return None
+    return Reading(end, (call(name, {key: text_value(value)}, "tool-name tags"),), form="tool-name tags")
+
+
+def only_text_parameter(tool: Tool | None) -> str | None:
+    """Return the one parameter that a bare value can mean: the only one, or the only required one; text."""
+    declared = properties(tool)
+    names = required(tool) or (list(declared) if len(declared) == 1 else [])
+    if len(names) != 1:
+        return None
+    schema = declared.get(names[0])
+    return names[0] if isinstance(schema, dict) and schema.get("type", "string") == "string" else None
+
+
+def _body(source: Source, made: _Call, at: int, form: str, key: str | None = None) -> Reading:
+    """Read the arguments of a call whose name is known, and its end."""
+    strict = _Call(made.name, made.tool, made.tag)
+    end = _Body(source, strict, loose=False).read(at, key)
+    if strict.unreadable or strict.cut or lacks(strict.tool, strict.arguments):
+        loose = _Call(made.name, made.tool, made.tag)
+        loose_end = _Body(source, loose, loose=True).read(at, key)
+        if _is_better(loose, strict):
+            strict, end = loose, loose_end
+    if strict.cut:
+        return Reading(len(source.text), state="cut", form=form, marker=True)
+    if strict.unreadable:
+        return Reading(end, state="unreadable", form=form, marker=True)
+    calls = (call(strict.name, strict.arguments, form),)
+    return Reading(end, calls, form=form, marker=True, chatter=strict.json_body and strict.closed, closed=strict.closed)
+
+
+def _is_better(loose: _Call, strict: _Call) -> bool:
+    if loose.cut or loose.unreadable or lacks(loose.tool, loose.arguments):
+        return False
+    return strict.cut or strict.unreadable or lacks(strict.tool, strict.arguments) > 0
+
+
+class _Body:
+    """Read parameters one after the other; `loose` takes the first closer of a value for its end."""
+
+    def __init__(self, source: Source, made: _Call, *, loose: bool) -> None:
+        self.source = source
+        self.text = source.text
+        self.made = made
+        self.loose = loose
+        self.declared = properties(made.tool)
+
+    def read(self, at: int, key: str | None = None) -> int:
+        """Read up to the call's end and return it. A key given is that of the value tag at the position."""
+        position = at
+        if key is not None:
+            position = self.pair(key, position)
+        while not (self.made.cut or self.made.unreadable):
+            position = blank_end(self.text, position)
+            if position >= len(self.text):
+                return position
+            if self.text.startswith("{", position) and not self.made.arguments:
+                position = self.json_body(position)
+                continue
+            tag = self.tag(position)
+            if tag is None and OPEN_TAG.match(self.text, position):
+                self.made.cut = True
+            elif tag is None:
+                following = self.stray(position)
+                if following is None:
+                    return position
+                position = following
+            elif (end := self.step(tag)) is not None:
+                position = end
+            else:
+                return self.ended(tag)
+        return position
+
+    def tag(self, at: int) -> Tag | None:
+        """Return the marker at the position, also one that is a property's name."""
+        match = TAG.match(self.text, at)
+        if match is None:
+            return None
+        if match["name"] in self.declared and plain(match["name"]) not in PARAMETERS | PAIR_KEY:
+            return Tag("inner", "property", at, match.end(), match["name"], bool(match["close"]), written=match["name"])
+        return tag_at(self.source, at)
+
+    def step(self, tag: Tag) -> int | None:
+        """Read what begins with this tag and return its end; None when the call ends before or with it."""
+        if tag.closing:
+            return (
+                tag.end if tag.name in PARAMETERS | CONTAINERS | PAIR_KEY | PAIR_VALUE | {"property", "name"} else None
+            )
+        if tag.name == "property":
+            return self.value(tag.label, tag, rf"</\s?{re.escape(tag.label)}\s?>")
+        if tag.name in PAIR_KEY:
+            return self.pair_key(tag)
+        if tag.name in PARAMETERS:
+            return self.value(tag.label, tag) if tag.label else self.nameless(tag)
+        if tag.name in CONTAINERS and tag.kind == "inner":
+            return tag.end
+        if tag.kind == "inner":
+            self.made.unreadable = True
+            return tag.end
+        return None
+
+    def ended(self, tag: Tag) -> int:
+        """Return the call's end at a tag that is not part of it: behind its own closer, before anything else."""
+        own = tag.closing and (
+            tag.name in FUNCTION_CLOSERS or tag.written == self.made.tag or tag.name == plain(self.made.tag)
+        )
+        self.made.closed = own or tag.closing
+        return tag.end if own and tag.kind != "close" else tag.start
+
+    def stray(self, at: int) -> int | None:
+        """Return the next tag's position behind a few words that do not belong here."""
+        for match in TAG.finditer(self.text, at, min(len(self.text), at + STRAY + 200)):
+            if match.start() - at > STRAY:
+                break
+            tag = self.tag(match.start())
+            if tag is not None and tag.kind in ("inner", "close", "end", "open"):
+                return match.start()
+        return None
+
+    def json_body(self, at: int) -> int:
+        item = self.source.json_at(at)
+        if isinstance(item, str):
+            self.made.cut, self.made.unreadable = item == "cut", item == "unreadable"
+            return at
+        value, end = item
+        if isinstance(value, dict):
+            self.made.arguments.update(self.unwrapped(value))
+        self.made.json_body = True
+        return end
+
+    def unwrapped(self, value: JsonObject) -> JsonObject:
+        """Return the arguments out of a whole call that was written as the body."""
+        named = calls_in(self.source, value)
+        if named and len(named) == 1 and named[0].name == self.made.name and isinstance(named[0].arguments, dict):
+            return named[0].arguments
+        keys = [key for key in value if key in ARGUMENT_KEYS and key not in self.declared]
+        inner = value[keys[0]] if len(value) == 1 and keys else None
+        return inner if isinstance(inner, dict) else value
+
+    def pair_key(self, tag: Tag) -> int:
+        closer = re.compile(r"</\w*arg_?key>|(?=<\w*arg_?value>)").search(
+            self.text, tag.end, min(len(self.text), tag.end + STRAY)
+        )
+        if closer is None:
+            self.made.cut, self.made.unreadable = len(self.text) - tag.end < STRAY, True
+            return tag.end
+        return self.pair(self.text[tag.end : closer.start()].strip(), closer.end())
+
+    def pair(self, key: str, at: int) -> int:
+        """Read the value tag that follows a key."""
+        position = blank_end(self.text, at)
+        tag = self.tag(position)
+        if tag is None or tag.name not in PAIR_VALUE or tag.closing:
+            at_end = position >= len(self.text) or "<arg_value>".startswith(self.text[position:])
+            self.made.cut, self.made.unreadable = at_end, not at_end
+            return position
+        return self.value(key, tag)
+
+    def nameless(self, tag: Tag) -> int:
+        """Read `<parameter>KEY</parameter>` with the value behind it."""
+        key = re.compile(r"\s*([\w$.-]{1,100})\s*</[\w:-]+>").match(self.text, tag.end)
+        if key is None:
+            self.made.unreadable = True
+            return tag.end
+        opener = Tag("inner", tag.name, tag.start, key.end(), key[1])
+        return self.value(key[1], opener, ends_at_sibling=True)
+
+    def value(self, key: str, tag: Tag, closer: str = "", *, ends_at_sibling: bool = False) -> int:
+        """Read a value up to its end and keep it under the key."""
+        bounds = _Bounds(self, tag, closer, ends_at_sibling=ends_at_sibling)
+        found = bounds.find()
+        self.source.spend((found[1] if found else len(self.text)) - tag.end)
+        if found is None:
+            self.made.cut = True
+            return len(self.text)
+        end, position = found
+        self.made.arguments[key.strip()] = typed(self.text[tag.end : end], tag)
+        return position
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """Find where a value ends."""
+
+    body: _Body
+    opener: Tag
+    closer: str
+    ends_at_sibling: bool = False
+    parameters: int = 0
+    functions: int = 0
+    wrappers: int = 0
+
+    def find(self) -> tuple[int, int] | None:
+        """Return the value's end and the position behind its closer; None when the text ends inside it."""
+        for tag in self.tags():
+            if (found := self.at(tag)) is not None:
+                return found
+        if self.body.source.final and self.unclosed_at_end():
+            end = len(self.body.text)
+            return end, end
+        return None
+
+    def unclosed_at_end(self) -> bool:
+        return False
+
+    def tags(self) -> Iterator[Tag]:
+        """Return the markers behind the opener that may bound its value."""
+        body = self.body
+        for match in TAG.finditer(body.text, self.opener.end):
+            if not body.source.spend(0):
+                return
+            tag = body.tag(match.start())
+            if tag is None and match["close"] and _is_misspelt(match["name"], self.opener):
+                tag = Tag("inner", self.opener.name, match.start(), match.end(), closing=True)
+            if tag is not None and tag.kind not in ("think", "name", "tool", "separator"):
+                yield tag
+
+    def at(self, tag: Tag) -> tuple[int, int] | None:
+        if tag.name == "property":
+            return self.at_property(tag)
+        if tag.closing and tag.name in PARAMETERS | PAIR_VALUE:
+            return self.at_closer(tag)
+        if tag.name in PARAMETERS | PAIR_KEY and not tag.closing:
+            return self.at_opener(tag)
+        if tag.kind == "function":
+            self.functions += 1
+        elif tag.closing and tag.name in FUNCTION_CLOSERS and tag.kind == "inner":
+            return self.at_parent(tag, "functions")
+        elif tag.kind in ("close", "end") and (tag.closing or tag.special):
+            return self.at_parent(tag, "wrappers")
+        elif tag.kind == "open" and not tag.special:
+            self.wrappers += 1
+        return None
+
+    def at_property(self, tag: Tag) -> tuple[int, int] | None:
+        if self.opener.name != "property":
+            return None
+        if tag.closing and tag.label == self.opener.label and (self.body.loose or self.structure_follows(tag.end)):
+            return tag.start, tag.end
+        return None
+
+    def at_closer(self, tag: Tag) -> tuple[int, int] | None:
+        if self.opener.name == "property":
+            return None
+        if self.body.loose:
+            return tag.start, tag.end
+        if self.parameters:
+            self.parameters -= 1
+            return None
+        return (tag.start, tag.end) if self.structure_follows(tag.end) else None
+
+    def at_opener(self, tag: Tag) -> tuple[int, int] | None:
+        """Take a sibling's opener for the end where the closer is missing: it names a parameter not given yet."""
+        if self.ends_at_sibling or (self.opener.name in PAIR_VALUE and tag.name in PAIR_KEY):
+            return tag.start, tag.start
+        if self.opener.name == "property":
+            return None
+        known = tag.label in self.body.declared if self.body.declared else bool(tag.label)
+        if (
+            known
+            and tag.label not in self.body.made.arguments
+            and tag.label != self.opener.label
+            and not self.parameters
+        ):
+            closes = self.own_closer_first(tag)
+            if not closes:
+                return tag.start, tag.start
+        self.parameters += 1
+        return None
+
+    def own_closer_first(self, tag: Tag) -> bool:
+        """Tell whether an opener in a value stands in the middle of a line: it is text about the format."""
+        before = self.body.text[max(tag.start - 40, self.opener.end) : tag.start]
+        return bool(before.rstrip(" \t")) and not before.rstrip(" \t").endswith((">", "\n"))
+
+    def at_parent(self, tag: Tag, counter: str) -> tuple[int, int] | None:
+        """Take the parent's closer for the end where the value's own is missing."""
+        if count := getattr(self, counter):
+            setattr(self, counter, count - 1)
+            return None
+        if self.opener.name == "property" and tag.name not in WRAPPERS | FUNCTION_CLOSERS:
+            return None
+        return (tag.start, tag.start) if self.parent_follows(tag.end) else None
+
+    def structure_follows(self, at: int) -> bool:
+        """Tell whether what may follow a value follows: a sibling, a closer, another call, the end."""
+        position = blank_end(self.body.text, at)
+        text = self.body.text
+        if position >= len(text) or re.compile(r"<[/|｜]?[\w|｜:▁]*\Z|```").match(text, position):
+            return True
+        tag = self.body.tag(position)
+        if tag is None:
+            if self.ends_at_sibling:
+                return True
+            other = TAG.match(text, position)
+            return other is not None and bool(other["close"]) and plain(other["name"]) == plain(self.body.made.tag)
+        if tag.kind == "inner" and tag.closing and tag.name == "property":
+            return tag.label == self.opener.label
+        return tag.kind in ("inner", "close", "open", "end", "function", "weak", "separator", "think")
+
+    def parent_follows(self, at: int) -> bool:
+        position = blank_end(self.body.text, at)
+        if position >= len(self.body.text):
+            return True
+        if re.compile(r"<[/|｜]?[\w|｜:▁]*\Z|```").match(self.body.text, position):
+            return True
+        tag = self.body.tag(position)
+        return tag is not None and tag.kind in ("close", "open", "end", "function")
+
+
+def _is_misspelt(name: str, opener: Tag) -> bool:
+    """Tell whether a closer is that of a parameter with a letter wrong, or has the parameter's own name."""
+    written = plain(name)
+    if opener.label and name == opener.label:
+        return True
+    return written.startswith("param") and opener.name in PARAMETERS
+
+
+def typed(raw: str, opener: Tag) -> Json:
+    """Return a value as its flag says; without one it is text, whose type is the schema's to decide."""
+    text = text_value(raw, both=opener.name not in PAIR_VALUE and "=" in opener.attributes[:1])
+    if cdata := CDATA.match(text):
+        return cdata[1]
+    flag = FLAG.search(opener.attributes)
+    if flag and flag[1].lower() == "false":
+        return decoded(text.strip())
+    kind = TYPE.search(opener.attributes)
+    if kind and kind[1].lower() not in ("string", "str", "text"):
+        return decoded(text.strip())
+    return text
+
+
+def text_value(raw: str, *, both: bool = False) -> str:
+    """Return a value's text without the line break behind its opener and the one before its closer.
+
+    Args:
+        raw: What stood between the tags.
+        both: Whether each of them is the dialect's; else they are only if the value stands on lines of its own.
+    """
+    text = raw
+    starts = text.startswith(("\n", "\r\n"))
+    if starts and INDENTED_END.search(text):
+        text = text.removeprefix("\r").removeprefix("\n")
+        return INDENTED_END.sub("", text) if text.strip() else ""
+    if both and starts:
+        return text.removeprefix("\r").removeprefix("\n")
+    if both:
+        return text.removesuffix("\n").removesuffix("\r")
+    return text
