@@ -31,7 +31,8 @@ from toolmend.surfaces.wire import (
     digest,
     error_of,
     event,
-    event_data,
+    event_json,
+    listed,
     load_object,
     number_of,
     object_of,
@@ -116,8 +117,8 @@ class AnthropicMessagesCodec:
 
     def read(self, raw: bytes) -> Frame:
         """Decode one event, or the body. Raises DecodeError when it is no JSON object."""
-        data = raw if self._whole else event_data(raw)
-        if data is None or not data.strip():
+        data = raw if self._whole else event_json(raw)
+        if data is None:
             return Frame(raw, None, ())
         document = load_object(data)
         error = error_of(document)
@@ -201,7 +202,7 @@ def _body(turn: Turn, held: Sequence[Frame], plan: CallPlan, made: JsonObject) -
             blocks.append({**block, kind: piece})
     blocks += [{"type": kind, kind: text} for kind in ("thinking", "text") if (text := texts[kind].rest())]
     blocks += [_call_block(call, call.call.arguments) for call in plan.rest()]
-    content: Json = blocks or (document.get("content") and []) or document.get("content")
+    content = listed(blocks, document.get("content"))
     reason = _reason(document.get("stop_reason"), turn)
     return whole_body({**document, "content": content, "stop_reason": reason}, came)
 

@@ -225,7 +225,7 @@ class Lines:
         self._rest()
         if len(self._out) > before:
             new, self._out = self._out[before:], self._out[:before]
-            self._content(Frame(b"", self._head, ()), message)
+            self._content(Frame(b"", {**self._head, "done": False}, ()), message)
             self._out += new
             message = {"role": "assistant", "content": ""}
         self._put(frame, {**document, "message": message})

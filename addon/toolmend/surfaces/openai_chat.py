@@ -33,7 +33,7 @@ from toolmend.surfaces.wire import (
     digest,
     error_of,
     event,
-    event_data,
+    event_json,
     load_object,
     number_of,
     object_of,
@@ -52,13 +52,19 @@ LOST_ERROR: Final[JsonObject] = {"content": ""}
 
 def _choice(document: JsonObject) -> JsonObject:
     """Return the first choice: with tools, clients ask for no other."""
-    return next((choice for choice in objects_of(document.get("choices")) if choice.get("index", 0) == 0), {})
+    for choice in objects_of(document.get("choices")):
+        if choice.get("index", 0) == 0:
+            return choice
+    return {}
+
+
+def _said_in(choice: JsonObject) -> JsonObject:
+    return object_of(choice.get("delta")) or object_of(choice.get("message"))
 
 
 def _said(document: JsonObject) -> JsonObject:
     """Return what the frame says: a chunk's delta or a body's message."""
-    choice = _choice(document)
-    return object_of(choice.get("delta")) or object_of(choice.get("message"))
+    return _said_in(_choice(document))
 
 
 def _entries(document: JsonObject) -> list[JsonObject]:
@@ -79,13 +85,14 @@ def _events(document: JsonObject, whole: bool) -> tuple[Event, ...]:
     error = error_of(document)
     if error is not None:
         return (ErrorPart(error),)
-    said, finish = _said(document), text_of(_choice(document).get("finish_reason"))
+    choice = _choice(document)
+    said, finish = _said_in(choice), text_of(choice.get("finish_reason"))
     events: list[Event] = []
-    if thinking := next((text for key in THINKING_KEYS if (text := text_of(said.get(key)))), ""):
+    if thinking := text_of(said.get("reasoning")) or text_of(said.get("reasoning_content")):
         events.append(ThinkingPart(thinking))
     if text := text_of(said.get("content")):
         events.append(TextPart(text))
-    for place, entry in enumerate(_entries(document)):
+    for place, entry in enumerate(objects_of(said.get("tool_calls"))):
         # In a whole body every entry is a call of its own, whatever index it says.
         events.append(_call_part(entry, place if whole else entry.get("index")))
     tokens = number_of(object_of(document.get("usage")).get("completion_tokens"))
@@ -134,8 +141,8 @@ class OpenAIChatCodec:
 
     def read(self, raw: bytes) -> Frame:
         """Decode one chunk, or the body. Raises DecodeError when it is no JSON object."""
-        data = raw if self._whole else event_data(raw)
-        if data is None or data.strip() in (b"", DONE):
+        data = raw if self._whole else event_json(raw)
+        if data is None:
             return Frame(raw, None, ())
         document = load_object(data)
         if self._is_lost_error(document):
@@ -154,8 +161,9 @@ class OpenAIChatCodec:
     def passed(self, frame: Frame) -> None:
         """Note that this frame went to the client as it is."""
         self._passed.note(frame)
-        self._note_base(frame)
-        self._role_passed = self._role_passed or "role" in _said(object_of(frame.document))
+        if not self._role_passed or not self._base:
+            self._note_base(frame)
+            self._role_passed = self._role_passed or "role" in _said(object_of(frame.document))
 
     def write(self, turn: Turn, held: Sequence[Frame]) -> list[bytes]:
         """Write the chunks that complete the turn, or the whole body."""
@@ -351,8 +359,8 @@ def _is_for_tap_only(document: JsonObject) -> bool:
 
 def _open_with_role(raw: bytes) -> tuple[bytes, ...]:
     """Put the role into the first kept chunk. The chunk that Ollama makes of an error (no model) stays as it is."""
-    data = event_data(raw)
-    if data is None or data.strip() in (b"", DONE):
+    data = event_json(raw)
+    if data is None:
         return (raw,)
     document = load_object(data)
     choice = _choice(document)

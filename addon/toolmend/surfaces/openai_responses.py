@@ -32,7 +32,8 @@ from toolmend.surfaces.wire import (
     digest,
     error_of,
     event,
-    event_data,
+    event_json,
+    listed,
     load_object,
     number_of,
     object_of,
@@ -170,8 +171,8 @@ class OpenAIResponsesCodec:
 
     def read(self, raw: bytes) -> Frame:
         """Decode one event, or the body. Raises DecodeError when it is no JSON object."""
-        data = raw if self._whole else event_data(raw)
-        if data is None or not data.strip() or data.strip() == b"[DONE]":
+        data = raw if self._whole else event_json(raw)
+        if data is None:
             return Frame(raw, None, ())
         document = load_object(data)
         failure = _failure(document)
@@ -304,11 +305,11 @@ def _call_item(planned: Planned, seed: str) -> JsonObject:
 
 def _retext(item: JsonObject, texts: Sequence[str]) -> JsonObject:
     """Put these texts into the parts of an item. Ollama repeats its thinking as `encrypted_content`."""
-    listed = "summary" if objects_of(item.get("summary")) else "content"
+    member = "summary" if objects_of(item.get("summary")) else "content"
     repeats = "encrypted_content" in item and item["encrypted_content"] == _texts(_parts(item))
     pairs = zip(_parts(item), texts, strict=True)
     parts: list[Json] = [{**part, "text": text} if "text" in part else part for part, text in pairs]
-    written: JsonObject = {**item, listed: parts}
+    written: JsonObject = {**item, member: parts}
     return {**written, "encrypted_content": "".join(texts)} if repeats else written
 
 
@@ -332,7 +333,7 @@ def _body(turn: Turn, held: Sequence[Frame], plan: CallPlan, made: JsonObject, s
         if text := left[kind].rest():
             items.append(_made_item(kind, f"{prefix}_{digest(seed, kind, text)[:24]}", text))
     items += [_call_item(planned, seed) for planned in plan.rest()]
-    return whole_body({**document, "output": items or document.get("output")}, came)
+    return whole_body({**document, "output": listed(items, document.get("output"))}, came)
 
 
 class Events:
@@ -480,7 +481,7 @@ class Events:
         for planned in calls:
             self._start()
             self._close()
-            item = _call_item(planned, self._seed)
+            item = dict(sorted(_call_item(planned, self._seed).items()))
             arguments = item["arguments"]
             index: JsonObject = {"output_index": self._next_index()}
             where: JsonObject = {"item_id": item["id"], **index}
@@ -509,7 +510,7 @@ class Events:
         self._rest()
         response = object_of(document.get("response"))
         came = {text_of(item.get("id")): item for item in objects_of(response.get("output"))}
-        output = self._items(came) or response.get("output")
+        output = listed(self._items(came), response.get("output"))
         self._put({**document, "response": {**response, "output": output}}, frame)
         self._ended = True
 
@@ -521,6 +522,9 @@ class Events:
     def _put(self, document: JsonObject, frame: Frame | None = None) -> None:
         if frame is None or "sequence_number" in document:
             document = {**document, "sequence_number": self._sent.sequence}
+        if frame is None:
+            # Ollama writes these events from maps, whose keys come out in order.
+            document = dict(sorted(document.items()))
         self._sent.note(document)
         unchanged = frame is not None and same(document, frame.document)
         self._out.append(frame.raw if frame and unchanged else event(document, text_of(document.get("type"))))

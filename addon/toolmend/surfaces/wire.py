@@ -97,8 +97,16 @@ def same(one: Json, other: Json) -> bool:
 
 def event_data(raw: bytes) -> bytes | None:
     """Return the data of one server-sent event, None when it has none (a comment, blank lines, an event name alone)."""
-    lines = [line[5:].removeprefix(b" ") for line in LINE_END.split(raw.removeprefix(BOM)) if line.startswith(b"data:")]
-    return b"\n".join(lines) if lines else None
+    raw = raw.removeprefix(BOM)
+    lines = LINE_END.split(raw) if b"\r" in raw else raw.split(b"\n")
+    data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+    return b"\n".join(data) if data else None
+
+
+def event_json(raw: bytes) -> bytes | None:
+    """Return the JSON text of one server-sent event, None when it has none (`[DONE]` is none)."""
+    data = event_data(raw)
+    return None if data is None or data.strip() in (b"", DONE) else data
 
 
 def frame_data(raw: bytes) -> bytes:
@@ -132,6 +140,11 @@ def objects_of(value: Json) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def listed(items: list[Json], came: Json) -> Json:
+    """Return items in the place of a member that listed what came: where there was nothing, Ollama says null."""
+    return items if items or came else came
+
+
 def number_of(value: Json) -> int | None:
     """Return a count, None when it is absent or something else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -149,8 +162,10 @@ def error_of(document: JsonObject) -> str | None:
         return text_of(error.get("message")) or dump_text(error) if isinstance(error, dict) else _as_text(error)
     if "error" in (document.get("object"), document.get("type")):
         return text_of(document.get("message"))
-    odd = next((key for key in document if key.startswith("error ")), None)
-    return None if odd is None else f"{odd}: {_as_text(document[odd])}"
+    if len(document) == 1:
+        ((key, value),) = document.items()
+        return f"{key}: {_as_text(value)}" if key.startswith("error ") else None
+    return None
 
 
 def _as_text(value: Json) -> str:
