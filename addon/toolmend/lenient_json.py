@@ -33,9 +33,9 @@ CLOSERS_OF: Final = {
     "’": "’‘",
 }
 WORDS: Final[dict[str, Json]] = {
-    **{word: True for word in ("true", "True", "TRUE")},
-    **{word: False for word in ("false", "False", "FALSE")},
-    **{word: None for word in ("null", "None", "Null", "NULL")},
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("null", "None", "Null", "NULL")),
 }
 ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 
@@ -243,7 +243,7 @@ class _Reader:
         read = self.READERS.get(character, _Reader.word)
         return read(self)
 
-    def object(self) -> Json:
+    def mapping(self) -> Json:
         members: dict[str, Json] = {}
         self.enter("}")
         while self.more("}", started=bool(members)):
@@ -442,7 +442,7 @@ class _Reader:
         return WORDS[match[0]]
 
     READERS: Final[dict[str, Callable[[_Reader], Json]]] = {
-        "{": object,
+        "{": mapping,
         "[": array,
         "(": array,
         **dict.fromkeys("0123456789+-.", number),

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from toolmend.model import Json, Tool, ToolCall
+from toolmend.model import Tool, ToolCall
+from toolmend.repair.schema import properties_of
 
 _VERBS: Final = """
     accept activate add allow append apply approve archive attach ban block book buy cancel cat check clear close
@@ -100,7 +101,7 @@ def meant(call: ToolCall, tools: Sequence[Tool], fits: Callable[[Tool], bool]) -
     if not isinstance(call.arguments, dict) or not call.arguments:
         return None
     keys = call.arguments.keys()
-    takers = [tool for tool in tools if keys <= _properties(tool).keys() and fits(tool)]
+    takers = [tool for tool in tools if keys <= properties_of(tool.parameters).keys() and fits(tool)]
     if len(takers) != 1 or not _says_the_same(_words(call.name), _words(takers[0].local_name)):
         return None
     return takers[0]
@@ -118,7 +119,7 @@ def evidence(call: ToolCall, tools: Sequence[Tool]) -> bool:
     keys = {folded(key) for key in call.arguments} if isinstance(call.arguments, dict) else set()
     return any(
         words & ({_synonym(word) for word in _words(tool.local_name)} - GENERIC)
-        or keys & {folded(key) for key in _properties(tool)}
+        or keys & {folded(key) for key in properties_of(tool.parameters)}
         for tool in tools
     )
 
@@ -139,7 +140,7 @@ _words = words_of
 
 
 def edited(one: str, other: str) -> bool:
-    """Tell whether one character was doubled, lost, added, or exchanged: with its neighbour, or in a long word at all."""
+    """Tell whether one character was doubled, lost, added or exchanged (in a short word: with its neighbour)."""
     if one == other or abs(len(one) - len(other)) > 1:
         return False
     if len(one) > len(other):
@@ -189,11 +190,6 @@ def _only(tools: Iterator[Tool]) -> Tool | None:
             return None
         found = tool
     return found
-
-
-def _properties(tool: Tool) -> dict[str, Json]:
-    properties = tool.parameters.get("properties")
-    return properties if isinstance(properties, dict) else {}
 
 
 # Ways to read a name, the surest first

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -97,9 +97,22 @@ class Validator:
             schema = _resolve(self._root, reference)
         return {}
 
+    def applying(self, schemas: Iterable[Json]) -> Iterator[JsonObject]:
+        """Return the schemas that say something of one value: through references and combinations, each once."""
+        todo, seen = list(schemas), set[int]()
+        while todo and len(seen) < MAX_BRANCHES:
+            schema = self.resolve(todo.pop())
+            if not schema or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield schema
+            for key in ("allOf", "anyOf", "oneOf"):
+                parts = schema.get(key)
+                todo += parts if isinstance(parts, list) else []
+
     def problems(self, value: Json) -> tuple[Problem, ...]:
         """Return what does not fit, in the order of the schema's keywords; empty when the value fits."""
-        _work.steps = 0
+        _work.limit = _work.steps + MAX_STEPS
         try:
             return tuple(_problem(error) for error in self._checker.iter_errors(value))
         except (_TooMuch, RecursionError, OverflowError):
@@ -129,6 +142,31 @@ def validator(schema: Json) -> Validator:
 def faults(value: Json, schema: Json, path: str = "") -> tuple[Fault, ...]:
     """Return the defects of a value by a schema (see `Validator.faults`)."""
     return validator(schema).faults(value, path)
+
+
+def types_of(schema: JsonObject) -> Sequence[str]:
+    """Return the types that a schema allows by name; empty when it says nothing of them."""
+    types = schema.get("type")
+    return [types] if isinstance(types, str) else [str(name) for name in types] if isinstance(types, list) else ()
+
+
+def properties_of(schema: Json) -> JsonObject:
+    """Return the members that a schema declares, with their schemas; `{}` when it declares none."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def schema_inside(schema: JsonObject, step: str | int) -> Json:
+    """Return the schema of a member or an item; None when there is none."""
+    if isinstance(step, str):
+        return properties_of(schema).get(step, schema.get("additionalProperties"))
+    first = schema.get("prefixItems")
+    return first[step] if isinstance(first, list) and step < len(first) else schema.get("items")
+
+
+def steps_taken() -> int:
+    """Return how many steps all checks have taken so far: the difference says what a piece of work has cost."""
+    return _work.steps
 
 
 def pointer(path: str, *steps: str | int) -> str:
@@ -347,9 +385,10 @@ class _TooMuch(Exception):  # noqa: N818 - it ends the checking, nothing is wron
 
 
 class _Work:
-    """Count the steps of one check."""
+    """Count the steps of all checks, and say at which count this one ends."""
 
     steps = 0
+    limit = MAX_STEPS
 
 
 _work: Final = _Work()
@@ -361,7 +400,7 @@ Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | 
 def _counted(keyword: Keyword) -> Keyword:
     def check(checker: Any, expected: Any, value: Any, schema: Any) -> Iterator[ValidationError] | None:
         _work.steps += 1
-        if _work.steps > MAX_STEPS:
+        if _work.steps > _work.limit:
             raise _TooMuch
         return keyword(checker, expected, value, schema)
 

@@ -1,0 +1,118 @@
+"""Decode a call's arguments from the text in which they came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from toolmend import lenient_json
+from toolmend.dialects import find_calls
+from toolmend.model import Json, Tool, ToolCall
+from toolmend.repair.names import snap, split_fused
+
+HEAD: Final = re.compile(r"[\s\w.:/<>|=\[\]-]{0,120}\Z")
+PROSE: Final = re.compile(r"\s+[^\s{\[\]},:\"]")
+MARKUP: Final = re.compile(r"\s*<(?:parameter|arg_key|｜DSML｜parameter|\w+:parameter)\b")
+ONLY_BLANK: Final = re.compile(r"[\s;,}\])]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Hold decoded arguments, and how they were read."""
+
+    arguments: Json
+    note: str
+
+
+def decode(text: str, tool: Tool | None) -> Decoded | None:
+    """Read arguments from text.
+
+    Args:
+        text: What stood in their place: JSON, good or bad, perhaps with a header before it or prose behind it; the
+            body of an XML dialect.
+        tool: The tool that was called, which a header must name; None when that is not known.
+
+    Returns:
+        None when they cannot be read without guessing.
+    """
+    if not text.strip():
+        return Decoded({}, "empty")
+    if (parsed := lenient_json.parse(text)) is not None and isinstance(parsed.value, dict | list):
+        return Decoded(parsed.value, ", ".join(parsed.liberties))
+    return _within(text, tool) or _from_markup(text, tool)
+
+
+def objects_in(text: str) -> list[Json] | None:
+    """Read objects that follow one another with nothing but blanks, commas or semicolons between them."""
+    values: list[Json] = []
+    position = 0
+    while (found := lenient_json.parse_prefix(text, position)) is not None and len(values) < 64:
+        values.append(found[0].value)
+        position = found[1]
+        match = re.compile(r"[\s,;]*").match(text, position)
+        position = match.end() if match else position
+    return values if values and ONLY_BLANK.match(text, position) else None
+
+
+def fused_arguments(call: ToolCall, tools: Sequence[Tool]) -> Decoded | None:
+    """Read arguments that were glued to the name: `read<arg_key>path</arg_key>…`, `read{"path": …}`, `read(path=…)`."""
+    base, rest = split_fused(call.name)
+    if not rest:
+        return None
+    start = rest.find("{")
+    if start >= 0 and not rest[:start].strip("[ARGS] \n") and (parsed := lenient_json.parse(rest[start:])) is not None:
+        return Decoded(parsed.value, "fused to the name")
+    for form in (
+        f"<tool_call>{call.name}</tool_call>",
+        f"<tool_call>\n<function={base}>{rest}</function>\n</tool_call>",
+        call.name,
+    ):
+        found = find_calls(form, tools, lambda found: True, whole=True)
+        if found is not None and found.state == "calls" and len(found.calls) == 1 and found.calls[0].arguments:
+            return Decoded(found.calls[0].arguments, "fused to the name")
+    return None
+
+
+def _within(text: str, tool: Tool | None) -> Decoded | None:
+    """Read an object behind a header that names the tool, or before prose."""
+    start = text.find("{")
+    head = text[:start]
+    if start < 0 or not HEAD.match(head) or (head.strip() and not _is_header(head, tool)):
+        return None
+    found = lenient_json.parse_prefix(text, start)
+    if found is None:
+        return None
+    (parsed, end), notes = found, []
+    tail = text[end:]
+    if head.strip():
+        notes.append("header before it")
+    if not ONLY_BLANK.match(tail):
+        if not PROSE.match(tail) and not _repeats(tail, parsed.value):
+            return None
+        notes.append("text behind it")
+    return Decoded(parsed.value, ", ".join([*parsed.liberties, *notes]))
+
+
+def _is_header(head: str, tool: Tool | None) -> bool:
+    name = head.strip().removesuffix("<|message|>").strip("<|>[]")
+    return tool is not None and snap(name, (tool,)) is not None
+
+
+def _repeats(text: str, value: Json) -> bool:
+    """Tell whether the text is nothing but the same value again."""
+    return all(other == value for other in objects_in(text) or [None])
+
+
+def _from_markup(text: str, tool: Tool | None) -> Decoded | None:
+    if tool is None or not MARKUP.match(text):
+        return None
+    for form in (
+        f"<tool_call>\n<function={tool.name}>\n{text}\n</function>\n</tool_call>",
+        f"<tool_call>{tool.name}\n{text}</tool_call>",
+    ):
+        found = find_calls(form, (tool,), lambda found: True, whole=True)
+        if found is not None and found.state == "calls" and len(found.calls) == 1 and found.calls[0].arguments:
+            return Decoded(found.calls[0].arguments, "markup")
+    return None
