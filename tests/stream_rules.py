@@ -54,7 +54,8 @@ def check_anthropic_messages(body: bytes) -> None:
     assert [name for name, _ in events(body)] == [event["type"] for event in found]
     assert found[0]["type"] == "message_start"
     assert [event["type"] for event in found[-2:]] == ["message_delta", "message_stop"]
-    kinds, filled = [], None
+    kinds: list[str] = []
+    filled: int | None = None
     for event in found[1:-2]:
         match event["type"]:
             case "content_block_start":
@@ -88,7 +89,8 @@ def check_openai_responses(body: bytes) -> None:
     assert found[-1]["type"] in ("response.completed", "response.incomplete")
     ended: list[Any] = []
     item: Any = None
-    text, repeats = "", set()
+    text = ""
+    repeats: set[str] = set()
     for event in found[2:-1]:
         kind = event["type"].removeprefix("response.")
         assert event["output_index"] == len(ended)

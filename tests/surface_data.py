@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolmend.framing import Framer
-from toolmend.model import JsonObject, Request, Turn
+from toolmend.model import Json, Request, Turn
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Codec, Frame, Framing, Surface
 from toolmend.surfaces.turn_builder import TurnBuilder
@@ -16,7 +16,7 @@ from toolmend.surfaces.turn_builder import TurnBuilder
 DATA = Path(__file__).parent / "data"
 BY_NAME = {surface.name: surface for surface in SURFACES.values()}
 FRAMINGS: dict[str, Framing] = {"application/x-ndjson": "ndjson", "text/event-stream": "sse"}
-TOOLS: list[JsonObject] = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
+TOOLS: list[Json] = [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object"}}}]
 
 
 def rows(name: str) -> list[Any]:

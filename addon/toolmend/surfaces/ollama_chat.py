@@ -91,11 +91,10 @@ def _frame_entries(frame: Frame) -> list[JsonObject]:
 def _entry(planned: Planned) -> JsonObject:
     """Write a call: as it came where it is unchanged, else with its unknown members kept."""
     function = object_of(planned.entry.get("function"))
-    index: JsonObject = {"index": planned.index}
-    if planned.unchanged:
-        function |= index if "index" in function else {}
-    else:
-        function = index | function | index | {"name": planned.call.name, "arguments": planned.call.arguments}
+    if "index" in function or not planned.entry:
+        function = {**function, "index": planned.index}
+    if not planned.unchanged:
+        function = {**function, "name": planned.call.name, "arguments": planned.call.arguments}
     return {"id": planned.id} | planned.entry | {"id": planned.id, "function": function}
 
 

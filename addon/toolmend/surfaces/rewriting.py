@@ -83,7 +83,7 @@ class CallPlan:
                     received.append(entry)
                     self._opened.setdefault(place, []).append(at)
                 else:
-                    received[at] = {**entry, **received[at]}
+                    received[at] = {**received[at], **entry, **received[at]}
         self._sources = _match(turn.calls, joiner.calls())
         ids = _unique_ids(turn.calls, seed)
         self._calls = [
