@@ -326,7 +326,7 @@ def raw_reply(value: Json, reason: str = "stop") -> Reply:
 
 def run(asking: Questions, *replies: Reply | None) -> tuple[list[str], Answered | None]:
     """Give these replies one after the other; they must be as many as there are questions."""
-    kinds = []
+    kinds: list[str] = []
     question = asking.next(None)
     for reply in replies:
         assert isinstance(question, FollowUp)
@@ -381,7 +381,7 @@ class TestTheReply:
         good = ToolCall("c", "read_file", {"path": "x"})
         turn = Turn(calls=(event(title="A"), good, event(title="B")), finish="tool_calls")
         faults = (Fault("/calls/0/arguments/days", "required", ""), Fault("/calls/2/arguments/days", "required", ""))
-        reply = {
+        reply: JsonObject = {
             "call_1": envelope("create_event", title="A", days=1),
             "call_2": envelope("create_event", title="B", days=2),
         }
@@ -527,7 +527,7 @@ class TestWithoutAParser:
         again = run(questions(MISSING, server=server), render_reply(HARMONY), raw_reply({"title": "Plan", "days": 3}))
         assert again[0] == ["render", "raw"]
 
-    def step(self, outcome: Outcome, prompt: str, path: str = CHAT, **more: Json) -> FollowUp:
+    def step(self, outcome: Outcome, prompt: str, path: str = CHAT, **more: Any) -> FollowUp:
         server = Server()
         server.model("m").loses_schema = True
         asking = questions(outcome, path, server=server, **more)
@@ -702,6 +702,10 @@ class TestWithTheTokensShown:
         kinds, answer = run(questions(SWALLOWED), reply, chat_reply(envelope("read_file", path="a")))
         assert (kinds, answer is not None) == (["tapped", "constrained"], True)
 
+    def test_an_error_that_took_the_tokens_with_it_is_asked_for_streamed(self) -> None:
+        error = Outcome(Turn(finish="error", error="XML syntax error", raw=""), (), (Fault("", "server-error", ""),))
+        assert ask(error).kind == "tapped"
+
     def test_none_that_never_came_is_not_followed_by_another_question(self) -> None:
         assert run(questions(SWALLOWED), None) == (["tapped"], None)
 
@@ -710,10 +714,11 @@ class TestWithTheTokensShown:
         [
             lambda: ask(SWALLOWED, settings=Settings(tap="off")),
             lambda: ask(replace(SWALLOWED, turn=replace(SWALLOWED.turn, raw="<tool_call>"))),
+            lambda: ask(replace(SWALLOWED, turn=replace(SWALLOWED.turn, raw=""))),
             lambda: ask(SWALLOWED, COMPLETIONS, server=Server("vllm")),
             lambda: ask(MISSING),
         ],
-        ids=["tap off", "known already", "not Ollama", "not lost"],
+        ids=["tap off", "known already", "nothing to know", "not Ollama", "not lost"],
     )
     def test_otherwise_the_schema_comes_first(self, asking: Callable[[], FollowUp]) -> None:
         assert asking().kind == "constrained"

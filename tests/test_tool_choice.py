@@ -43,12 +43,13 @@ def prepared(path: str, document: JsonObject, kind: Kind = "ollama", model: str 
 
 
 def named(path: str, name: str) -> JsonObject:
-    return {
+    forms: dict[str, JsonObject] = {
         CHAT: {"type": "function", "function": {"name": name}},
         COMPLETIONS: {"type": "function", "function": {"name": name}},
         RESPONSES: {"type": "function", "name": name},
         MESSAGES: {"type": "tool", "name": name},
-    }[path]
+    }
+    return forms[path]
 
 
 ALL = [CHAT, COMPLETIONS, RESPONSES, MESSAGES]

@@ -106,7 +106,9 @@ class Questions:
         """Tell whether the model's own text is worth asking for: it was lost, and it is not known yet."""
         turn = self._outcome.turn
         lost = any(fault.keyword in LOST for fault in self._outcome.faults)
-        known = turn.raw is not None or "raw='" in (turn.error or "")
+        # An error in place of the whole answer takes the tokens with it; streamed, they come before the error.
+        known = bool(turn.raw) if turn.error is not None else turn.raw is not None
+        known = known or "raw='" in (turn.error or "")
         return lost and not known and self._server.may_tap(self._request.model, self._settings)
 
     # With the tokens shown

@@ -275,8 +275,13 @@ def with_calls(outcome: Outcome, request: Request, wanted: Sequence[Wanted], cal
 def without_leftover(outcome: Outcome, request: Request) -> Turn:
     """Return the turn without the part of its text that was meant to be a call: what came before it has gone out."""
     turn = outcome.turn
-    for field_name in ("text", "thinking"):
-        if any(fault.keyword in LEFTOVER and fault.path == f"/{field_name}" for fault in outcome.faults):
-            text: str = getattr(turn, field_name)
-            turn = replace(turn, **{field_name: text[: Scanner(request.tools).feed(text)]})
+    places = {fault.path for fault in outcome.faults if fault.keyword in LEFTOVER}
+    if "/text" in places:
+        turn = replace(turn, text=_before_call(turn.text, request))
+    if "/thinking" in places:
+        turn = replace(turn, thinking=_before_call(turn.thinking, request))
     return turn
+
+
+def _before_call(text: str, request: Request) -> str:
+    return text[: Scanner(request.tools).feed(text)]
