@@ -219,7 +219,7 @@ def test_one_slot_runs_one_model_call_at_a_time() -> None:
     with FakeOllama(slots=1) as fake:
         gate = Gate()
         fake.script(Answer(text="first", gates={0: gate}), Answer(text="second"))
-        sockets = []
+        sockets: list[socket.socket] = []
         body = b'{"model":"m","stream":false,"messages":[]}'
         for _ in range(2):
             client = socket.create_connection((fake.host, fake.port), timeout=20)

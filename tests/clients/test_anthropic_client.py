@@ -165,7 +165,7 @@ def test_the_tool_runner_runs_the_tool_once_and_answers(
     """`thread=False` makes the runner send the history itself; else it would keep it on a server that has none."""
     booked = []
 
-    @anthropic.beta_tool
+    @anthropic.beta_tool  # type: ignore[untyped-decorator]  # imported only where it is installed
     def book_table(guests: int, day: str, area: str, wishes: list[str]) -> str:
         """Book a table.
 

@@ -33,7 +33,7 @@ def run(url: str, model: str, way: str, scenario: str) -> tuple[str, list[Any]]:
     booked: list[Any] = []
 
     # Without this the library hands the failure to the model as the tool's result.
-    @agents.function_tool(failure_error_function=None)
+    @agents.function_tool(failure_error_function=None)  # type: ignore[untyped-decorator]  # only where installed
     def book_table(guests: int, day: str, area: Literal["inside", "outside"], wishes: list[str]) -> str:
         """Book a table."""
         booked.append(("book_table", {"guests": guests, "day": day, "area": area, "wishes": wishes}))
