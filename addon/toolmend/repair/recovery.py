@@ -135,7 +135,7 @@ class _Search:
             return self.lifted(found, place)
         if self.turn.calls:
             return None
-        if place.whole and self.turn.error is not None:
+        if place.whole and self.turn.error is not None and found.state != "unknown-tool":
             return None
         keyword, why = self.failure(found)
         where = "/text" if place.path == "/raw" else place.path
@@ -187,7 +187,12 @@ class _Search:
     # Errors
 
     def failed(self, error: str) -> Recovered:
-        """Read the call out of an error, or say what kind of error it is: only failed parses are ours."""
+        """Read the call out of an error, or say what kind of error it is: only failed parses are ours.
+
+        An error in the middle of a chat completions stream comes without its text (openai.go, toChunk).
+        """
+        if not error:
+            return self.turn, (), (Fault("/error", "server-error", "/error: the server broke off without a word"),)
         if match := NOT_FOUND.search(error):
             return self.turn, (), (self.not_found(match[1]),)
         if not PARSE_ERROR.search(error):
@@ -269,8 +274,11 @@ class _Search:
     def lost(self) -> tuple[Fault, ...]:
         """Tell whether the turn ended without the call that was meant."""
         turn = self.turn
-        if turn.text.strip() or turn.finish not in ("stop", "tool_calls"):
+        if turn.text.strip() or turn.finish == "length":
             return ()
+        if turn.finish is None:
+            # Errors in mid-stream are invisible on /v1/responses and /v1/messages: only the end is missing.
+            return (Fault("/error", "server-error", "/error: the answer has no end"),)
         if not turn.thinking.strip():
             if turn.tokens == 0:
                 return ()
