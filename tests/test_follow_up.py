@@ -706,6 +706,11 @@ class TestWithTheTokensShown:
         error = Outcome(Turn(finish="error", error="XML syntax error", raw=""), (), (Fault("", "server-error", ""),))
         assert ask(error).kind == "tapped"
 
+    @pytest.mark.parametrize("error", ["error parsing tool call: raw='We call', err=x", "tool 'readFile' not found"])
+    def test_an_error_that_says_enough_is_not_asked_for_again(self, error: str) -> None:
+        outcome = Outcome(Turn(finish="error", error=error), (), (Fault("/error", "server-error", ""),))
+        assert ask(outcome).kind == "constrained"
+
     def test_none_that_never_came_is_not_followed_by_another_question(self) -> None:
         assert run(questions(SWALLOWED), None) == (["tapped"], None)
 

@@ -8,6 +8,7 @@ parser loses that too, under a schema with no parser in between. Whatever fails 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -40,6 +41,9 @@ QuestionKind = Literal["constrained", "tapped", "render", "raw", "untapped"]
 
 LOST: Final = frozenset({"swallowed", "server-error"})
 """Faults of a turn whose text the server had and did not hand out: the tap shows it."""
+
+SAYS_ENOUGH: Final = re.compile(r"raw='|\btool '.+' not found", re.DOTALL)
+"""Errors to which the tap adds nothing: the call stands in them, or they come before the end of its arguments."""
 
 REFUSALS: Final = (400, 500)
 """Statuses that say that a model's parser could not take the schema, or its answer; others say more than that."""
@@ -108,7 +112,7 @@ class Questions:
         lost = any(fault.keyword in LOST for fault in self._outcome.faults)
         # An error in place of the whole answer takes the tokens with it; streamed, they come before the error.
         known = bool(turn.raw) if turn.error is not None else turn.raw is not None
-        known = known or "raw='" in (turn.error or "")
+        known = known or SAYS_ENOUGH.search(turn.error or "") is not None
         return lost and not known and self._server.may_tap(self._request.model, self._settings)
 
     # With the tokens shown
