@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -253,12 +254,12 @@ def test_linear_text_is_searched_in_linear_time() -> None:
 
 
 def test_messages_become_their_shape_and_tools_stay() -> None:
-    schema = {
+    schema: Any = {
         "type": "object",
         "properties": {"body": {"type": "string", "description": "The body, as JSON."}},
         "required": ["body"],
     }
-    request = {
+    request: dict[str, Any] = {
         "model": "qwen3:8b",
         "user": "anne",
         "metadata": {"session": "abc", "turn": 3},
@@ -325,13 +326,13 @@ def test_messages_become_their_shape_and_tools_stay() -> None:
 
 
 def test_messages_stay_when_asked_for() -> None:
-    request = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "tools": []}
+    request: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "tools": []}
     assert shape_request(request, keep_prompts=True) == request
 
 
 def test_a_long_history_is_cut_to_its_instructions_and_its_end() -> None:
-    messages = [{"role": "system", "content": "S"}, *({"role": "user", "content": "x" * n} for n in range(1, 9))]
-    shaped = shape_request({"model": "m", "messages": messages})
+    messages: Any = [{"role": "system", "content": "S"}, *({"role": "user", "content": "x" * n} for n in range(1, 9))]
+    shaped: Any = shape_request({"model": "m", "messages": messages})
     assert [message["content"] for message in shaped["messages"]] == [
         "[1 characters]",
         "[6 characters]",
@@ -341,11 +342,11 @@ def test_a_long_history_is_cut_to_its_instructions_and_its_end() -> None:
 
 
 def test_a_property_named_description_keeps_its_schema() -> None:
-    tool = {
+    tool: Any = {
         "name": "t",
         "input_schema": {"type": "object", "properties": {"description": {"type": "string", "examples": ["Anne"]}}},
     }
-    shaped = shape_request({"model": "m", "tools": [tool]})
+    shaped: Any = shape_request({"model": "m", "tools": [tool]})
     assert shaped["tools"] == [
         {
             "name": "t",
@@ -358,8 +359,11 @@ def test_a_property_named_description_keeps_its_schema() -> None:
 
 
 def test_a_description_that_the_model_called_a_tool_by_is_kept() -> None:
-    tool = {"type": "function", "function": {"name": "read_file", "description": "Read a text file.", "parameters": {}}}
-    shaped = shape_request({"model": "m", "tools": [tool]}, answer='{"name":"Read a text file","arguments":{}}')
+    tool: Any = {
+        "type": "function",
+        "function": {"name": "read_file", "description": "Read a text file.", "parameters": {}},
+    }
+    shaped: Any = shape_request({"model": "m", "tools": [tool]}, answer='{"name":"Read a text file","arguments":{}}')
     assert shaped["tools"][0]["function"]["description"] == "Read a text file."
 
 
