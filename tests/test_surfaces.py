@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from surface_data import ANSWERS, BY_NAME, Answer, answer_of, decode, frames, label, read, rows, turn_of
-from toolmend.model import CallPart, DecodeError, Json, JsonObject, Tool, ToolCall, ToolChoice, Turn
+from toolmend.model import CallPart, DecodeError, EndPart, Json, JsonObject, Repair, Tool, ToolCall, ToolChoice, Turn
 from toolmend.surfaces import SURFACES
-from toolmend.surfaces.turn_builder import CallJoiner, decode_arguments
+from toolmend.surfaces.turn_builder import CallJoiner, TurnBuilder, decode_arguments
 from toolmend.surfaces.wire import join_tokens
 
 OLLAMA, CHAT = BY_NAME["ollama-chat"], BY_NAME["openai-chat"]
@@ -295,6 +295,7 @@ STREAM_ERRORS = [
     (CHAT, b'data: {"error":{"message":"no"}}\n\n', "no"),
     (CHAT, b'data: {"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'
            b'data: {"model":"","choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}\n\n', ""),
+    (CHAT, b'error: {"code":500,"message":"no","type":"server_error"}\n\n', "no"),
     (RESPONSES, b'event: error\ndata: {"type":"error","code":"x","message":"no","param":null}\n\n', "no"),
     (RESPONSES, b'data: {"type":"response.failed","response":{"status":"failed","error":{"message":"no"}}}\n\n', "no"),
     (MESSAGES, b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"no"}}\n\n', "no"),
@@ -489,6 +490,56 @@ def test_pieces_of_calls_are_joined_whatever_the_server_does(
     turn = decode(CHAT, body)
     assert [(call.id, call.name, call.arguments) for call in turn.calls] == calls
     assert turn.finish == "tool_calls"
+
+
+LIBERTIES: list[tuple[list[JsonObject], list[tuple[str, Json, Json, str]]]] = [
+    ([piece(index=0, id="x", name="f", arguments=""), piece(index=0, arguments=A)], []),
+    (
+        [piece(index=0, id="x", name="f", arguments=A), piece(index=0, id="y", name="g", arguments=B)],
+        [("/calls/1/index", 0, 1, "used again")],
+    ),
+    ([piece(id="x", name="f", arguments=A)], [("/calls/0/index", None, 0, "missing")]),
+    ([piece(index=1, id="x", name="f", arguments=A)], [("/calls/0/index", 1, 0, "out of order")]),
+    ([piece(index=0, name="f"), piece(index=0, id="x", arguments=A)], [("/calls/0/id", "", "x", "came late")]),
+    ([piece(index=0, id="x"), piece(index=0, name="f", arguments=A)], [("/calls/0/name", "", "f", "came late")]),
+    (
+        [piece(index=0, id="x", name="f", arguments=None), piece(index=0, arguments=A)],
+        [("/calls/0/arguments", None, A, "null first")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("pieces", "repairs"), LIBERTIES)
+def test_what_was_forgiven_in_a_stream_is_told(
+    pieces: list[JsonObject], repairs: list[tuple[str, Json, Json, str]]
+) -> None:
+    builder = TurnBuilder()
+    codec = CHAT.codec(CHAT.read_request({"model": "m"}), "sse")
+    for raw in [*(chunk({"tool_calls": [entry]}) for entry in pieces), chunk({}, "tool_calls")]:
+        for event in codec.read(raw).events:
+            builder.add(event)
+    assert builder.repairs(True) == tuple(Repair("wire", *repair) for repair in repairs)
+
+
+def test_a_finish_reason_that_hides_the_calls_is_told_where_it_counts() -> None:
+    builder = TurnBuilder()
+    for event in (CallPart(0, "x", "f", A), EndPart("stop")):
+        builder.add(event)
+    assert builder.repairs(True) == (Repair("wire", "/finish", "stop", "tool_calls", "there are calls"),)
+    assert builder.repairs(False) == ()
+    assert [surface.name for surface in SURFACES.values() if surface.finish_says_calls] == [
+        "openai-chat",
+        "anthropic-messages",
+    ]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=label)
+def test_nothing_had_to_be_forgiven_in_the_answers_of_a_real_server(answer: Answer) -> None:
+    builder = TurnBuilder()
+    for frame in read(answer.surface.codec(answer.request, answer.framing), answer.framing, answer.body):
+        for event in frame.events:
+            builder.add(event)
+    assert builder.repairs(answer.surface.finish_says_calls) == ()
 
 
 def test_a_call_takes_pieces_without_end_in_linear_time() -> None:

@@ -14,9 +14,7 @@ JsonObject: TypeAlias = dict[str, Json]
 
 ChoiceMode: TypeAlias = Literal["auto", "none", "required", "named"]
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "error"]
-Rung: TypeAlias = Literal[
-    "recover", "parse", "names", "unwrap", "keys", "coerce", "choose", "follow-up", "wire"
-]
+Rung: TypeAlias = Literal["recover", "parse", "names", "unwrap", "keys", "coerce", "choose", "follow-up", "wire"]
 
 
 class DecodeError(ValueError):
@@ -164,7 +162,8 @@ class ThinkingPart:
 class CallPart:
     """Open a call, or add to one.
 
-    `key` tells calls of one turn apart: the index or item id on the wire, None when the frame has neither. `id` and
+    `key` tells calls of one turn apart: an index among the calls (an integer), or whatever names the call on the wire
+    (text); None when the frame has neither. `id` and
     `name` are empty when the frame does not carry them. `arguments` is text to be joined (OpenAI deltas, Anthropic
     partial_json), or a whole value on surfaces that send objects; None adds nothing. `whole` marks those: the part is a
     call of its own, and its arguments are the value itself, so that text in place of an object stays text.

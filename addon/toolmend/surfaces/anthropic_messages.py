@@ -25,7 +25,7 @@ from toolmend.model import (
     Turn,
 )
 from toolmend.surfaces.requests import ToolSurface
-from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, calls_in, has_error, whole_body
+from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, calls_in, has_error, seed_of, whole_body
 from toolmend.surfaces.surface import Frame, Framing
 from toolmend.surfaces.wire import (
     digest,
@@ -61,7 +61,7 @@ def _block_events(block: JsonObject, place: int | None) -> list[Event]:
         name, given = text_of(block.get("name")), block.get("input", {})
         if place is None:
             return [CallPart(None, text_of(block.get("id")), name, given, whole=True)]
-        return [CallPart(place, text_of(block.get("id")), name, given or "")]
+        return [CallPart(str(place), text_of(block.get("id")), name, given or "")]
     if kind == "text" and (text := text_of(block.get("text"))):
         return [TextPart(text)]
     if kind == "thinking" and (thinking := text_of(block.get("thinking"))):
@@ -151,7 +151,7 @@ class AnthropicMessagesCodec:
                 return [ThinkingPart(text_of(delta.get("thinking")))]
             case "input_json_delta" if self._kinds.get(index) == "tool_use":
                 # The server's own tools (web search) stream their input in the same form.
-                return [CallPart(index, arguments=text_of(delta.get("partial_json")))]
+                return [CallPart(str(index), arguments=text_of(delta.get("partial_json")))]
         return []
 
     def passed(self, frame: Frame) -> None:
@@ -161,7 +161,7 @@ class AnthropicMessagesCodec:
 
     def write(self, turn: Turn, held: Sequence[Frame]) -> list[bytes]:
         """Write the events that complete the turn, or the whole body."""
-        seed = digest(self._request.document)
+        seed = seed_of(self._request)
         plan = CallPlan(turn, held, self._entries, seed)
         message: JsonObject = {
             "id": f"msg_{digest(seed, turn.text)[:24]}",
@@ -352,6 +352,7 @@ class AnthropicMessages(ToolSurface):
     streaming: Framing = "sse"
     stream_type = "text/event-stream"
     tappable = False
+    finish_says_calls = True
 
     def codec(self, request: Request, framing: Framing) -> AnthropicMessagesCodec:
         """Make the codec for one answer."""

@@ -22,11 +22,10 @@ from toolmend.model import (
     Turn,
 )
 from toolmend.surfaces.requests import ToolSurface
-from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, has_error, whole_body
+from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, has_error, seed_of, whole_body
 from toolmend.surfaces.surface import Frame, Framing
 from toolmend.surfaces.wire import (
     cut_member,
-    digest,
     error_of,
     line,
     load_object,
@@ -123,7 +122,7 @@ class OllamaChatCodec:
         """Write the lines that complete the turn, or the whole body."""
         for frame in held:
             self._note_head(frame)
-        seed = digest(self._request.document)
+        seed = seed_of(self._request)
         plan = CallPlan(turn, held, _frame_entries, seed)
         if self._whole:
             return [self._body(turn, held, plan)]
@@ -252,6 +251,7 @@ class OllamaChat(ToolSurface):
     streaming: Framing = "ndjson"
     stream_type = "application/x-ndjson"
     tappable = True
+    finish_says_calls = False
     stream_by_default = True
 
     def codec(self, request: Request, framing: Framing) -> OllamaChatCodec:

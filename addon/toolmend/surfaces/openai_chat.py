@@ -24,7 +24,7 @@ from toolmend.model import (
     Turn,
 )
 from toolmend.surfaces.requests import ToolSurface
-from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, has_error, whole_body
+from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, has_error, seed_of, whole_body
 from toolmend.surfaces.surface import Frame, Framing
 from toolmend.surfaces.wire import (
     DONE,
@@ -67,6 +67,10 @@ def _said(document: JsonObject) -> JsonObject:
     return _said_in(_choice(document))
 
 
+def _thinking(said: JsonObject) -> str:
+    return text_of(said.get("reasoning")) or text_of(said.get("reasoning_content"))
+
+
 def _entries(document: JsonObject) -> list[JsonObject]:
     return objects_of(_said(document).get("tool_calls"))
 
@@ -88,7 +92,7 @@ def _events(document: JsonObject, whole: bool) -> tuple[Event, ...]:
     choice = _choice(document)
     said, finish = _said_in(choice), text_of(choice.get("finish_reason"))
     events: list[Event] = []
-    if thinking := text_of(said.get("reasoning")) or text_of(said.get("reasoning_content")):
+    if thinking := _thinking(said):
         events.append(ThinkingPart(thinking))
     if text := text_of(said.get("content")):
         events.append(TextPart(text))
@@ -101,6 +105,14 @@ def _events(document: JsonObject, whole: bool) -> tuple[Event, ...]:
     return tuple(events)
 
 
+def _bare_error(raw: bytes) -> tuple[Event, ...]:
+    """Read an error that stands in a field of its own, as older llama-servers send it: `error: {…}`."""
+    if not raw.lstrip().startswith(b"error:"):
+        return ()
+    error = load_object(raw.lstrip().removeprefix(b"error:"))
+    return (ErrorPart(error_of({"error": error}) or ""),)
+
+
 def _entry(planned: Planned) -> JsonObject:
     """Write a call as one whole entry, with the unknown members of what came."""
     entry = planned.entry
@@ -110,8 +122,8 @@ def _entry(planned: Planned) -> JsonObject:
     return {key: known.get(key, value) for key, value in entry.items()} | known
 
 
-def _call_delta(planned: Planned) -> JsonObject:
-    return {"tool_calls": [_entry(planned)]}
+def _calls_delta(*calls: Planned) -> JsonObject:
+    return {"tool_calls": [_entry(planned) for planned in calls]}
 
 
 def _says_something(frame: Frame) -> bool:
@@ -143,7 +155,7 @@ class OpenAIChatCodec:
         """Decode one chunk, or the body. Raises DecodeError when it is no JSON object."""
         data = raw if self._whole else event_json(raw)
         if data is None:
-            return Frame(raw, None, ())
+            return Frame(raw, None, _bare_error(raw))
         document = load_object(data)
         if self._is_lost_error(document):
             return Frame(raw, document, (ErrorPart(""),))
@@ -169,7 +181,7 @@ class OpenAIChatCodec:
         """Write the chunks that complete the turn, or the whole body."""
         for frame in held:
             self._note_base(frame)
-        seed = digest(self._request.document)
+        seed = seed_of(self._request)
         plan = CallPlan(turn, held, _frame_entries, seed)
         base = self._base or self._made_base(turn, seed)
         if self._whole:
@@ -195,9 +207,10 @@ class OpenAIChatCodec:
         choice = _choice(document)
         message: JsonObject = {"role": "assistant", **object_of(choice.get("message"))}
         message["content"] = None if not turn.text and message.get("content", "") is None else turn.text
-        thinking_key = next((key for key in THINKING_KEYS if key in message), THINKING_KEYS[0])
+        thinking_keys = [key for key in THINKING_KEYS if message.get(key)] or [THINKING_KEYS[0]]
         calls: list[Json] = [_entry(planned) for planned in plan.rest()]
-        for key, value in ((thinking_key, turn.thinking), ("tool_calls", calls)):
+        members: list[tuple[str, Json]] = [(key, turn.thinking) for key in thinking_keys]
+        for key, value in [*members, ("tool_calls", calls)]:
             message = {**message, key: value} if value else without(message, key)
         finish = _reason(choice.get("finish_reason"), turn)
         written: JsonObject = {"index": 0, **choice, "message": message, "finish_reason": finish}
@@ -252,16 +265,21 @@ class Chunks:
             self._finish(frame, document, self._deltas(document, place))
 
     def _deltas(self, document: JsonObject, place: int) -> list[JsonObject]:
-        """Return what a chunk's delta becomes: nothing, itself, or several with one call each."""
+        """Return what a chunk's delta becomes: nothing, itself, or, where a call is repaired, one for each call."""
         said = _said(document)
         delta = without(said, "tool_calls")
-        for key in (*THINKING_KEYS, "content"):
-            if piece := text_of(said.get(key)):
-                delta[key] = (self._text if key == "content" else self._thinking).take(piece)
+        if text := text_of(said.get("content")):
+            delta["content"] = self._text.take(text)
+        if thinking := _thinking(said):
+            # Some servers say it under both names.
+            written = self._thinking.take(thinking)
+            delta |= {key: written for key in THINKING_KEYS if said.get(key)}
         self._thinking_key = next((key for key in THINKING_KEYS if key in said), self._thinking_key)
         calls = self._plan.until(self._plan.opened_by(place))
+        if calls and all(planned.unchanged for planned in calls):
+            return [{**delta, **_calls_delta(*calls)}]
         if calls:
-            return [{**delta, **_call_delta(calls[0])}, *map(_call_delta, calls[1:])]
+            return [{**delta, **_calls_delta(calls[0])}, *map(_calls_delta, calls[1:])]
         return [delta] if any(delta.get(key) for key in (*THINKING_KEYS, "content")) else []
 
     def _replace(self, frame: Frame, document: JsonObject, deltas: list[JsonObject]) -> None:
@@ -282,7 +300,7 @@ class Chunks:
         """Return the deltas of what no received chunk had a place for."""
         texts = ((self._thinking_key, self._thinking.rest()), ("content", self._text.rest()))
         said: list[JsonObject] = [{key: text} for key, text in texts if text]
-        return [*said, *map(_call_delta, self._plan.rest())]
+        return [*said, *map(_calls_delta, self._plan.rest())]
 
     def _role(self) -> list[JsonObject]:
         """Return the delta that opens an answer in which nothing is said."""
@@ -316,6 +334,7 @@ class OpenAIChat(ToolSurface):
     streaming: Framing = "sse"
     stream_type = "text/event-stream"
     tappable = True
+    finish_says_calls = True
 
     def codec(self, request: Request, framing: Framing) -> OpenAIChatCodec:
         """Make the codec for one answer."""

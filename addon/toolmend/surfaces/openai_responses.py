@@ -26,7 +26,7 @@ from toolmend.model import (
     Turn,
 )
 from toolmend.surfaces.requests import ToolSurface
-from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, calls_in, has_error, whole_body
+from toolmend.surfaces.rewriting import CallPlan, Passed, Planned, Remainder, calls_in, has_error, seed_of, whole_body
 from toolmend.surfaces.surface import Frame, Framing
 from toolmend.surfaces.wire import (
     digest,
@@ -64,7 +64,7 @@ def _parts(item: JsonObject) -> list[JsonObject]:
     return objects_of(item.get("summary")) or objects_of(item.get("content"))
 
 
-def _item_events(item: JsonObject, key: str | int) -> list[Event]:
+def _item_events(item: JsonObject, key: str) -> list[Event]:
     """Read a whole item."""
     match item.get("type"):
         case "function_call":
@@ -78,7 +78,11 @@ def _item_events(item: JsonObject, key: str | int) -> list[Event]:
     return []
 
 
-def _call_part(item: JsonObject, key: str | int) -> CallPart:
+def _all_events(items: Sequence[JsonObject]) -> list[Event]:
+    return [event for place, item in enumerate(items) for event in _item_events(item, str(place))]
+
+
+def _call_part(item: JsonObject, key: str) -> CallPart:
     name, space = text_of(item.get("name")), text_of(item.get("namespace"))
     name = f"{space}.{name}" if space and name else name
     return CallPart(key, text_of(item.get("call_id")), name, item.get("arguments", ""))
@@ -104,7 +108,7 @@ class Item:
     id: str
     index: int
     document: JsonObject
-    texts: dict[int, str] = field(default_factory=dict)
+    pieces: dict[int, list[str]] = field(default_factory=dict)
     opened_parts: set[int] = field(default_factory=set)
     closed: bool = False
 
@@ -112,6 +116,15 @@ class Item:
     def kind(self) -> str:
         """Return the item's type."""
         return text_of(self.document.get("type"))
+
+    @property
+    def places(self) -> list[int]:
+        """Return which parts it has got."""
+        return sorted(self.opened_parts | set(self.pieces))
+
+    def text(self, part: int) -> str:
+        """Return the text of one of its parts."""
+        return "".join(self.pieces.get(part, ()))
 
 
 def _part_of(document: JsonObject) -> int:
@@ -152,7 +165,7 @@ class Sent:
     def _fill(self, item: Item, kind: str, document: JsonObject) -> None:
         part = _part_of(document)
         if kind == TEXT_DELTA or kind in THINKING_DELTAS:
-            item.texts[part] = item.texts.get(part, "") + text_of(document.get("delta"))
+            item.pieces.setdefault(part, []).append(text_of(document.get("delta")))
         elif kind.endswith("part.added"):
             item.opened_parts.add(part)
         elif kind.endswith("part.done"):
@@ -167,7 +180,7 @@ class OpenAIResponsesCodec:
         self._whole = framing == "json"
         self._sent = Sent()
         self._has_text = False
-        self._arguments: dict[str | int, bool] = {}
+        self._arguments: dict[str, bool] = {}
 
     def read(self, raw: bytes) -> Frame:
         """Decode one event, or the body. Raises DecodeError when it is no JSON object."""
@@ -181,8 +194,7 @@ class OpenAIResponsesCodec:
         return Frame(raw, document, tuple(self._body_events(document) if self._whole else self._events(document)))
 
     def _body_events(self, document: JsonObject) -> list[Event]:
-        items = enumerate(objects_of(document.get("output")))
-        events = [event for place, item in items for event in _item_events(item, place)]
+        events = _all_events(objects_of(document.get("output")))
         finish: Finish = "tool_calls" if any(isinstance(event, CallPart) for event in events) else "stop"
         return [*events, _response_end(document, finish)]
 
@@ -203,8 +215,7 @@ class OpenAIResponsesCodec:
         item = object_of(document.get("item"))
         if kind in (ITEM_ADDED, ITEM_DONE) and item.get("type") != "function_call":
             return []
-        place = number_of(document.get("output_index")) or 0
-        key = text_of(document.get("item_id")) or text_of(item.get("id")) or place
+        key = text_of(document.get("item_id")) or text_of(item.get("id")) or str(document.get("output_index"))
         known = self._arguments.get(key, False)
         if kind == ITEM_DONE and known:
             return []
@@ -220,8 +231,7 @@ class OpenAIResponsesCodec:
         """Read the event that ends the answer: its items count when no event before it brought any."""
         events: list[Event] = []
         if not self._has_text and not self._arguments:
-            items = enumerate(objects_of(response.get("output")))
-            events = [event for place, item in items for event in _item_events(item, place)]
+            events = _all_events(objects_of(response.get("output")))
         calls = self._arguments or any(isinstance(event, CallPart) for event in events)
         return [*events, _response_end(response, "tool_calls" if calls and finish == "stop" else finish)]
 
@@ -232,7 +242,7 @@ class OpenAIResponsesCodec:
 
     def write(self, turn: Turn, held: Sequence[Frame]) -> list[bytes]:
         """Write the events that complete the turn, or the whole body."""
-        seed = digest(self._request.document)
+        seed = seed_of(self._request)
         plan = CallPlan(turn, held, self._entries, seed)
         made = self._made_response(turn, seed)
         if self._whole:
@@ -380,7 +390,7 @@ class Events:
                 self._open(key)
         elif kind == TEXT_DELTA or kind in THINKING_DELTAS:
             self._delta(frame, document, "message" if kind == TEXT_DELTA else "reasoning", key)
-        elif key in self._waiting:
+        elif key in self._waiting and kind.endswith(".added"):
             self._waiting[key].append(frame)
         elif key:
             self._item_event(frame, document, key)
@@ -416,17 +426,22 @@ class Events:
         return max((item.index + 1 for item in self._sent.items.values()), default=0)
 
     def _item_event(self, frame: Frame, document: JsonObject, key: str) -> None:
-        """Write an event about an item that is open. Those that end it repeat the text that was written."""
+        """Write an event about an item. Those that end it, or its text, repeat what was written.
+
+        An item in which nothing stands is not opened to be ended; what else is said of it (a refusal) opens it.
+        """
+        if key in self._waiting and not text_of(document.get("type")).endswith(".done"):
+            self._open(key)
         item = self._sent.items.get(key)
         if item is None or item.closed:
             return
         written: JsonObject = {**document, "output_index": item.index}
-        text = item.texts.get(_part_of(document), "")
+        text = item.text(_part_of(document))
         if item.kind in self._left and text_of(document.get("type")).endswith(".done"):
             part, given = object_of(document.get("part")), object_of(document.get("item"))
             written |= {"text": text} if "text" in document else {}
             written |= {"part": {**part, "text": text}} if "text" in part else {}
-            texts = [item.texts.get(place, "") for place in range(len(_parts(given)))]
+            texts = [item.text(place) for place in range(len(_parts(given)))]
             written |= {"item": _retext(given, texts)} if given else {}
         self._put(written, frame)
 
@@ -436,7 +451,7 @@ class Events:
         if item is None:
             self._close()
             item = self._new_item(kind)
-        place = max(item.opened_parts | set(item.texts), default=0)
+        place = max(item.places, default=0)
         where: JsonObject = {"item_id": item.id, "output_index": item.index}
         if kind == "message":
             self._put({"type": TEXT_DELTA, **where, "content_index": place, "delta": text, "logprobs": []})
@@ -461,11 +476,10 @@ class Events:
                 self._close_item(item)
 
     def _close_item(self, item: Item) -> None:
-        places = sorted(item.opened_parts | set(item.texts))
         message = item.kind == "message"
         name, place_key = ("content", "content_index") if message else ("reasoning_summary", "summary_index")
-        for place in places:
-            text = item.texts.get(place, "")
+        for place in item.places:
+            text = item.text(place)
             where: JsonObject = {"item_id": item.id, "output_index": item.index, place_key: place}
             text_done = "response.output_text.done" if message else "response.reasoning_summary_text.done"
             logprobs: JsonObject = {"logprobs": []} if message else {}
@@ -473,8 +487,9 @@ class Events:
             if place in item.opened_parts:
                 self._put({"type": f"response.{name}_part.done", **where, "part": _text_part(item.kind, text)})
         ended = _made_item(item.kind, item.id, "")
-        ended |= {PART_LISTS[item.kind]: [_text_part(item.kind, item.texts.get(place, "")) for place in places]}
-        ended |= {} if message else {"encrypted_content": "".join(item.texts.values())}
+        texts = [item.text(place) for place in item.places]
+        ended |= {PART_LISTS[item.kind]: [_text_part(item.kind, text) for text in texts]}
+        ended |= {} if message else {"encrypted_content": "".join(texts)}
         self._put({"type": ITEM_DONE, "output_index": item.index, "item": {**item.document, **ended}})
 
     def _calls(self, calls: Sequence[Planned]) -> None:
@@ -538,6 +553,7 @@ class OpenAIResponses(ToolSurface):
     streaming: Framing = "sse"
     stream_type = "text/event-stream"
     tappable = False
+    finish_says_calls = False
 
     def codec(self, request: Request, framing: Framing) -> OpenAIResponsesCodec:
         """Make the codec for one answer."""

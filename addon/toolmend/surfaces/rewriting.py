@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from toolmend.model import CallPart, ErrorPart, JsonObject, TextPart, ThinkingPart, ToolCall, Turn
+from toolmend.model import CallPart, ErrorPart, JsonObject, Request, TextPart, ThinkingPart, ToolCall, Turn
 from toolmend.surfaces.surface import Frame
 from toolmend.surfaces.turn_builder import CallJoiner
 from toolmend.surfaces.wire import digest, dump, dump_text, same
@@ -111,31 +112,31 @@ class CallPlan:
 
 
 def _match(calls: Sequence[ToolCall], received: Sequence[ToolCall]) -> list[tuple[int | None, bool]]:
-    """Find the received call that each call came from: the same one (then say so), else one of its id."""
-    by_value: defaultdict[str, list[int]] = defaultdict(list)
-    by_id: defaultdict[str, list[int]] = defaultdict(list)
-    for at in reversed(range(len(received))):
-        by_value[_signature(received[at])].append(at)
-        by_id[received[at].id].append(at)
-    used: set[int] = set()
-    found: list[tuple[int | None, bool]] = []
-    for call in calls:
-        equal = _first_free(by_value[_signature(call)], used)
-        source = _first_free(by_id[call.id], used) if equal is None and call.id else equal
-        used |= {source} if source is not None else set()
-        found.append((source, equal is not None))
-    return found
+    """Find the received call that each call came from, the surest signs first, and whether it is still the same."""
+    found: list[int | None] = [None] * len(calls)
+    unchanged: set[int] = set()
+    free = set(range(len(received)))
+    for sign in SIGNS:
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for at in sorted(free, reverse=True):
+            places[sign(received[at])].append(at)
+        for index, call in enumerate(calls):
+            # A call that was found in text came from no received one.
+            if found[index] is None and call.dialect is None and sign(call) and places[sign(call)]:
+                found[index] = places[sign(call)].pop()
+                unchanged |= {index} if sign is SIGNS[0] else set()
+        free -= {at for at in found if at is not None}
+    return [(at, index in unchanged) for index, at in enumerate(found)]
 
 
-def _first_free(places: list[int], used: set[int]) -> int | None:
-    while places:
-        if (at := places.pop()) not in used:
-            return at
-    return None
-
-
-def _signature(call: ToolCall) -> str:
-    return dump_text([call.id, call.name, call.namespace, call.raw, call.arguments])
+SIGNS: Final[tuple[Callable[[ToolCall], str], ...]] = (
+    lambda call: dump_text([call.id, call.name, call.namespace, call.raw, call.arguments]),
+    lambda call: call.id,
+    lambda call: dump_text([call.name, call.arguments]),
+    lambda call: call.name,
+    lambda call: "any",
+)
+"""What tells where a call came from. Only the first says that nothing was changed."""
 
 
 def _unique_ids(calls: Sequence[ToolCall], seed: str) -> list[str]:
@@ -145,6 +146,13 @@ def _unique_ids(calls: Sequence[ToolCall], seed: str) -> list[str]:
         made = f"call_{digest(seed, len(ids), call.name, call.arguments)[:8]}"
         ids[call.id if call.id and call.id not in ids else made] = None
     return list(ids)
+
+
+def seed_of(request: Request) -> str:
+    """Return what made ids are derived from: the turn's place in its conversation, so that no two turns share one."""
+    history = request.document.get("messages", request.document.get("input"))
+    last = history[-1:] if isinstance(history, (list, str)) else None
+    return digest(request.model, len(history) if isinstance(history, (list, str)) else 0, last)
 
 
 def calls_in(frame: Frame) -> list[CallPart]:

@@ -61,6 +61,8 @@ class Surface(Protocol):
     """Content type of a streamed answer, for an answer that takes the place of an error."""
     tappable: bool
     """Whether the server sends the tokens' text (`logprobs`) on this surface when asked."""
+    finish_says_calls: bool
+    """Whether the finish reason of an answer tells that there are calls."""
 
     def read_request(self, document: JsonObject) -> Request:
         """Read tools, tool choice, model and stream mode. Raises DecodeError when the body is not this surface's."""

@@ -10,7 +10,19 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from toolmend.model import CallPart, EndPart, ErrorPart, Event, Finish, Json, TextPart, ThinkingPart, ToolCall, Turn
+from toolmend.model import (
+    CallPart,
+    EndPart,
+    ErrorPart,
+    Event,
+    Finish,
+    Json,
+    Repair,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    Turn,
+)
 from toolmend.surfaces.wire import load_strict
 
 STRUCTURE: Final = re.compile(r'[\\"{}\[\]]')
@@ -73,9 +85,17 @@ class OpenCall:
     whole: bool = False
     seen: int = 0
     nesting: Nesting = field(default_factory=Nesting)
+    begun: bool = False
+    had_null: bool = False
+    liberties: list[tuple[str, Json, str]] = field(default_factory=list)
 
     def add(self, part: CallPart) -> None:
         """Take in a part that belongs to this call."""
+        for member, known, new in (("id", self.id, part.id), ("name", self.name, part.name)):
+            if self.begun and new and not known:
+                self.liberties.append((member, "", "came late"))
+        self.begun = True
+        self.had_null = self.had_null or (part.arguments is None and not part.whole)
         self.id = self.id or part.id
         if part.name and part.name != self.name:
             # Whole names grow ("get", "get_time") or come in pieces; clients join the pieces.
@@ -114,6 +134,17 @@ class OpenCall:
             return not (brings and self.complete)
         return part.key is not None and not self.has_arguments
 
+    def repairs(self, place: int) -> list[Repair]:
+        """Return the liberties that were taken to join this call, the turn's call at this place."""
+        after: dict[str, Json] = {"index": place, "id": self.id, "name": self.name, "arguments": "".join(self.pieces)}
+        nulls: list[tuple[str, Json, str]] = (
+            [("arguments", None, "null first")] if self.had_null and self.pieces else []
+        )
+        return [
+            Repair("wire", f"/calls/{place}/{member}", before, after[member], note)
+            for member, before, note in [*self.liberties, *nulls]
+        ]
+
     def call(self) -> ToolCall:
         """Return the call as joined. Text that came in pieces counts before a value that stood in the opening."""
         text = "".join(self.pieces)
@@ -134,8 +165,9 @@ class CallJoiner:
         """Take in a part and return which call it belongs to, counted from 0 as they were opened."""
         at = self._candidate(part)
         if at is None or not self._calls[at].takes(part):
+            taken = at is not None
             at = len(self._calls)
-            self._calls.append(OpenCall())
+            self._calls.append(OpenCall(liberties=_index_liberties(part, at, taken)))
         if part.key is not None:
             self._by_key[part.key] = at
         if part.id:
@@ -152,6 +184,21 @@ class CallJoiner:
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls as joined so far."""
         return tuple(call.call() for call in self._calls)
+
+    def repairs(self) -> tuple[Repair, ...]:
+        """Return the liberties that were taken to join them."""
+        return tuple(repair for place, call in enumerate(self._calls) for repair in call.repairs(place))
+
+
+def _index_liberties(part: CallPart, place: int, taken: bool) -> list[tuple[str, Json, str]]:
+    """Tell what is wrong with the index that opens the turn's call at this place."""
+    if part.whole or part.key == place:
+        return []
+    if part.key is None:
+        return [("index", None, "missing")]
+    if taken:
+        return [("index", part.key, "used again")]
+    return [("index", part.key, "out of order")] if isinstance(part.key, int) else []
 
 
 class TurnBuilder:
@@ -179,6 +226,19 @@ class TurnBuilder:
                 self._tokens = self._tokens if tokens is None else tokens
             case ErrorPart(message):
                 self._error = message if self._error is None else self._error
+
+    def repairs(self, finish_says_calls: bool) -> tuple[Repair, ...]:
+        """Return the liberties that were taken to join an answer that breaks the rules; none for one that keeps them.
+
+        Clients join such an answer wrongly, or refuse it: written anew, each call is one clean delta.
+
+        Args:
+            finish_says_calls: Whether the surface's finish reason tells that there are calls.
+        """
+        repairs = self._calls.repairs()
+        if finish_says_calls and self._finish == "stop" and self._calls.calls():
+            return (*repairs, Repair("wire", "/finish", "stop", "tool_calls", "there are calls"))
+        return repairs
 
     def turn(self) -> Turn:
         """Return the turn as joined so far. A server's error ends it with `error`, whatever else was said."""
