@@ -10,9 +10,21 @@ import pytest
 
 from stream_rules import CHECKS, documents
 from surface_data import ANSWERS, BY_NAME, STREAMS, TOOLS, Answer, decode, label, read, rewrite, turn_of
-from toolmend.model import CallPart, EndPart, ErrorPart, Json, JsonObject, TextPart, ThinkingPart, ToolCall, Turn
+from toolmend.model import (
+    CallPart,
+    DecodeError,
+    EndPart,
+    ErrorPart,
+    Json,
+    JsonObject,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    Turn,
+)
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Frame, Framing
+from toolmend.surfaces.wire import event, line, object_of
 
 OLLAMA, CHAT = BY_NAME["ollama-chat"], BY_NAME["openai-chat"]
 RESPONSES, MESSAGES = BY_NAME["openai-responses"], BY_NAME["anthropic-messages"]
@@ -603,3 +615,41 @@ def test_numbers_are_told_apart_by_how_they_are_written() -> None:
     turn = Turn(calls=(ToolCall("call_a", "f", {"n": 30}),), finish="stop")
     body = form % (entry % "30.0")
     assert rewrite(OLLAMA, body.encode(), turn, framing="json").decode() == form % (entry % "30")
+
+
+JUNK: list[Json] = [None, 1.5, "\ud800\n", [], {"a": 1}]
+
+
+def junked(value: Json) -> list[Json]:
+    """Return copies of a value with each of its members replaced by each kind of junk (what a request declares: kept)."""
+    members = (
+        [(key, item) for key, item in value.items() if key not in ("tools", "text")]
+        if isinstance(value, dict)
+        else list(enumerate(value))
+        if isinstance(value, list)
+        else []
+    )
+    found: list[Json] = []
+    for key, item in members:
+        for new in [*JUNK, *junked(item)]:
+            copy: Any = value.copy() if isinstance(value, dict) else list(value) if isinstance(value, list) else value
+            copy[key] = new
+            found.append(copy)
+    return found
+
+
+@pytest.mark.parametrize("answer", [answer for answer in ANSWERS if answer.name == "two calls"], ids=label)
+def test_junk_in_any_member_is_read_and_written_or_refused(answer: Answer) -> None:
+    raws = [frame.raw for frame in came_with(answer)[1]]
+    for place, frame in enumerate(came_with(answer)[1]):
+        for document in junked(frame.document):
+            junk = event(object_of(document)) if answer.framing == "sse" else line(object_of(document))
+            codec = answer.surface.codec(answer.request, answer.framing)
+            try:
+                frames = [codec.read(raw) for raw in [*raws[:place], junk, *raws[place + 1 :]]]
+            except DecodeError:
+                continue
+            turn = turn_of(frames)
+            written = codec.write(replace(turn, calls=(*turn.calls, NEW)), frames)
+            assert b'"call_new"' in b"".join(written)
+            answer.surface.untap(junk, True)

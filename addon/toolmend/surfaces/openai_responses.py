@@ -386,7 +386,7 @@ class Events:
             self._calls(self._plan.until(self._plan.opened_by(place)))
         elif kind == ITEM_ADDED:
             self._waiting[key] = [frame]
-            if item.get("type") not in self._left:
+            if text_of(item.get("type")) not in self._left:
                 self._open(key)
         elif kind == TEXT_DELTA or kind in THINKING_DELTAS:
             self._delta(frame, document, "message" if kind == TEXT_DELTA else "reasoning", key)

@@ -116,7 +116,7 @@ def frame_data(raw: bytes) -> bytes:
 
 def event(document: JsonObject, name: str = "") -> bytes:
     """Write one server-sent event, with an event line when it has a name."""
-    head = f"event: {name}\n".encode() if name else b""
+    head = f"event: {name}\n".encode() if name.isascii() and name.isprintable() and name else b""
     return head + b"data: " + dump(document) + b"\n\n"
 
 
