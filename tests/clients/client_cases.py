@@ -41,6 +41,11 @@ def unique(ids: Sequence[str | None]) -> bool:
     return all(ids) and len(set(ids)) == len(ids)
 
 
+def counted(tokens: int | None, model: str) -> bool:
+    """Tell whether the tokens of an answer are counted; an error, even one that was mended, comes without a count."""
+    return tokens is not None and (tokens > 0 or model == "fake:parse-error")
+
+
 def openai_chat_tool() -> dict[str, Any]:
     """Declare the tool as chat completions and /api/chat do."""
     return {"type": "function", "function": {**TOOL, "strict": True}}

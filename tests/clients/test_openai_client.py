@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,12 +12,13 @@ import pytest
 from client_cases import (
     ANSWER,
     ASKED_AGAIN,
-    BROKEN,
     CALL,
     CALLS,
     QUESTION,
     SAID,
+    VALID,
     Seen,
+    counted,
     openai_chat_tool,
     openai_responses_tool,
     unique,
@@ -30,18 +33,17 @@ openai = pytest.importorskip(
 Ask = Callable[[Any, dict[str, Any]], Seen]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connect() -> Iterator[Callable[[str], Any]]:
-    """Give a function that makes a client, which is closed at the end."""
-    clients = []
+    """Give a function that makes one client for each server; they are closed at the end."""
+    with contextlib.ExitStack() as stack:
 
-    def make(url: str) -> Any:
-        clients.append(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=TIMEOUT))
-        return clients[-1]
+        @functools.cache
+        def make(url: str) -> Any:
+            client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=TIMEOUT)
+            return stack.enter_context(client)
 
-    yield make
-    for client in clients:
-        client.close()
+        yield make
 
 
 def chat(scenario: str, **more: Any) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def seen_in_completion(completion: Any) -> Seen:
     choice = completion.choices[0]
     calls = choice.message.tool_calls or []
     assert unique([call.id for call in calls])
-    assert completion.usage.completion_tokens > 0
+    assert counted(completion.usage.completion_tokens, completion.model)
     return Seen(
         tuple((call.function.name, json.loads(call.function.arguments)) for call in calls),
         (choice.message.content or "").rstrip(),
@@ -83,7 +85,7 @@ def chat_raw_stream(client: Any, request: dict[str, Any]) -> Seen:
                     call = calls.setdefault(delta.index, {"id": delta.id, "name": "", "arguments": ""})
                     call["name"] += delta.function.name or ""
                     call["arguments"] += delta.function.arguments or ""
-    assert usage > 0
+    assert counted(usage, request["model"])
     assert len(finish) == 1
     assert sorted(calls) == list(range(len(calls)))
     assert unique([call["id"] for call in calls.values()])
@@ -108,7 +110,7 @@ def seen_in_response(response: Any) -> Seen:
     calls = [item for item in response.output if item.type == "function_call"]
     assert unique([call.call_id for call in calls])
     assert unique([item.id for item in response.output])
-    assert response.usage.output_tokens > 0
+    assert counted(response.usage.output_tokens, response.model)
     assert {item.status for item in response.output if item.type != "reasoning"} <= {"completed"}
     return Seen(
         tuple((call.name, json.loads(call.arguments)) for call in calls),
@@ -179,11 +181,35 @@ def said(way: str, scenario: str) -> str:
     return "" if (way, scenario) == ("responses-whole", "valid-after-text") else SAID.get(scenario, "")
 
 
-@pytest.mark.parametrize("scenario", CALLS)
-@pytest.mark.parametrize("way", WAYS)
-def test_the_call_that_was_meant_arrives(proxy: Proxy, connect: Callable[[str], Any], way: str, scenario: str) -> None:
-    seen = WAYS[way](connect(proxy.url), request_for(way, scenario))
-    assert seen == Seen((CALL,), said(way, scenario), FINISH[way])
+def meant(way: str, scenario: str) -> Seen:
+    return Seen((CALL,), said(way, scenario), FINISH[way])
+
+
+# Ollama opens a message, does not end it, and gives the call after it the same output index.
+REFUSED = ("responses-typed-stream", "valid-after-text")
+
+
+@pytest.mark.parametrize(
+    ("way", "scenario"),
+    [
+        pytest.param(
+            way,
+            scenario,
+            marks=pytest.mark.xfail(
+                (way, scenario) == REFUSED,
+                raises=RuntimeError,
+                reason="openai's helper refuses what Ollama sends, and a sound answer passes as it comes",
+            ),
+        )
+        for way in WAYS
+        for scenario in CALLS
+    ],
+)
+def test_the_call_that_was_meant_arrives(
+    proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str, scenario: str
+) -> None:
+    assert WAYS[way](connect(proxy.url), request_for(way, scenario)) == meant(way, scenario)
+    assert fake.model_calls in ((1, 2) if scenario in ASKED_AGAIN else (1,))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -199,28 +225,17 @@ def test_an_error_stays_that_error(proxy: Proxy, fake: FakeOllama, connect: Call
     assert fake.model_calls == 1
 
 
+@pytest.mark.parametrize("scenario", CALLS)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("scenario", ["valid", "valid-after-thinking", "text-only", "error"])
-def test_without_the_addon_sound_answers_are_the_same(
-    proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str, scenario: str
-) -> None:
-    assert outcome(way, connect(fake.url), scenario) == outcome(way, connect(proxy.url), scenario)
-
-
-@pytest.mark.parametrize("scenario", BROKEN)
-@pytest.mark.parametrize("way", WAYS)
-def test_without_the_addon_a_broken_call_does_not_arrive(
+def test_without_the_addon_only_a_sound_call_arrives(
     fake: FakeOllama, connect: Callable[[str], Any], way: str, scenario: str
 ) -> None:
-    assert outcome(way, connect(fake.url), scenario) != Seen((CALL,), said(way, scenario), FINISH[way])
-
-
-def outcome(way: str, client: Any, scenario: str) -> Seen | str:
-    """Give what the client saw, or the error it raised."""
     try:
-        return WAYS[way](client, request_for(way, scenario))
-    except (openai.OpenAIError, AssertionError, TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
+        seen = WAYS[way](connect(fake.url), request_for(way, scenario))
+    except (openai.OpenAIError, AssertionError, RuntimeError, TypeError) as error:
+        seen = Seen(text=repr(error))
+    sound = scenario in VALID and (way, scenario) != REFUSED
+    assert (seen == meant(way, scenario)) == sound
 
 
 @pytest.mark.parametrize(
@@ -236,16 +251,6 @@ def test_a_choice_that_the_model_did_not_meet_is_met(
 ) -> None:
     seen = WAYS[way](connect(proxy.url), request_for(way, "text-only", tool_choice=choice))
     assert (seen.calls, seen.finish) == ((CALL,), FINISH[way])
-
-
-@pytest.mark.parametrize("scenario", ASKED_AGAIN)
-@pytest.mark.parametrize("way", WAYS)
-def test_the_model_is_asked_at_most_once_more(
-    proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str, scenario: str
-) -> None:
-    WAYS[way](connect(proxy.url), request_for(way, scenario))
-    assert len(fake.of_kind("chat")) == 1
-    assert len(fake.of_kind("constrained")) <= 1
 
 
 @pytest.mark.parametrize("scenario", ["wrong-types", "leaked", "missing"])

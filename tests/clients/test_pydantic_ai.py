@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from client_cases import ANSWER, BROKEN, CALL, CALLS, QUESTION
+from client_cases import ANSWER, ASKED_AGAIN, CALL, CALLS, QUESTION, VALID
 
 from conftest import Proxy
 from fake_ollama import FakeOllama
@@ -57,7 +57,7 @@ def run(url: str, model: str, way: str, scenario: str) -> tuple[str, list[Any]]:
 @pytest.mark.parametrize(("model", "way"), WAYS)
 def test_the_agent_books_once_and_answers(proxy: Proxy, fake: FakeOllama, model: str, way: str, scenario: str) -> None:
     assert run(proxy.url, model, way, scenario) == ("Done.", [CALL])
-    assert len(fake.of_kind("chat")) == 2
+    assert fake.model_calls in ((2, 3) if scenario in ASKED_AGAIN else (2,))
 
 
 @pytest.mark.parametrize(("model", "way"), WAYS)
@@ -73,11 +73,11 @@ def test_the_agent_sees_the_error(proxy: Proxy, model: str, way: str) -> None:
     assert raised.value.status_code == 404
 
 
-@pytest.mark.parametrize("scenario", BROKEN)
+@pytest.mark.parametrize("scenario", CALLS)
 @pytest.mark.parametrize(("model", "way"), WAYS)
-def test_without_the_addon_nothing_is_booked(fake: FakeOllama, model: str, way: str, scenario: str) -> None:
+def test_without_the_addon_only_a_sound_call_books(fake: FakeOllama, model: str, way: str, scenario: str) -> None:
     try:
         _, booked = run(fake.url, model, way, scenario)
     except (ModelHTTPError, UnexpectedModelBehavior, TypeError):
         booked = []
-    assert booked == []
+    assert booked == ([CALL] if scenario in VALID else [])
