@@ -5,13 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from toolmend import recordings
+from toolmend.har import Entry
+from toolmend.model import Json, JsonObject, Outcome, ToolCall, Turn
 from toolmend.private_values import find
+from toolmend.recordings import Recording
 from toolmend.redaction import Redactor
+from toolmend.settings import Settings
 from toolmend.shapes import shape_request, without_echoes
+from toolmend.surfaces import SURFACES
+from toolmend.surfaces.surface import Framing
 
 
 def redact(*bodies: bytes) -> list[bytes]:
@@ -377,3 +385,127 @@ def test_what_a_responses_answer_repeats_of_its_request_is_taken_out() -> None:
         (third, 3),
     )
     assert without_echoes("openai-chat", ((first, 1),)) == ((first, 1),)
+
+
+# A whole file
+
+ALL = {kind: secret for kind, (secret, _) in SECRETS.items()}
+SAID = "\n".join(f"{kind} is {secret} there" for kind, secret in ALL.items())
+SCHEMA: JsonObject = {
+    "type": "object",
+    "title": SAID,
+    "description": SAID,
+    "properties": {
+        **{f"value_{index}": {"type": "string", "description": secret} for index, secret in enumerate(ALL.values())},
+        "count": {"type": "integer"},
+        "kind": {"enum": list(ALL.values()), "default": SAID, "examples": [SAID]},
+        "fixed": {"const": SAID},
+    },
+    "required": ["count"],
+}
+ARGUMENTS: JsonObject = {
+    **{f"value_{index}": secret for index, secret in enumerate(ALL.values())},
+    "count": "3",
+    "listed": list(ALL.values()),
+    "nested": {"deep": {"text": SAID, "json": json.dumps(ALL)}},
+}
+HEADERS = tuple(
+    (name, SAID.replace("\n", " "))
+    for name in ("authorization", "cookie", "x-api-key", "user-agent", "accept", "content-type", "referer")
+)
+
+
+def request_of(surface: str, stream: bool) -> JsonObject:
+    """Say a request that holds every secret in every place that the surface has."""
+    told: JsonObject = {
+        "user": SAID,
+        "metadata": {"user_id": SAID},
+        "prompt_cache_key": SAID,
+        "safety_identifier": SAID,
+        "stop": [SAID],
+    }
+    common: JsonObject = {"model": "qwen3", "stream": stream, **told}
+    function: JsonObject = {"name": "add_note", "description": SAID, "parameters": SCHEMA}
+    extra: JsonObject = {"type": "mcp", "server_url": SAID, "authorization": SAID}
+    if surface == "anthropic-messages":
+        content: Json = [{"type": "text", "text": SAID}, {"type": "tool_result", "tool_use_id": "t1", "content": SAID}]
+        history: list[Json] = [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "add_note", "input": ARGUMENTS}]}
+        ]
+        tool: JsonObject = {"name": "add_note", "description": SAID, "input_schema": SCHEMA}
+        return {
+            **common,
+            "max_tokens": 9,
+            "system": SAID,
+            "messages": [*history, {"role": "user", "content": content}],
+            "tools": [tool],
+        }
+    if surface == "openai-responses":
+        items: Json = [
+            {"type": "function_call", "call_id": "c1", "name": "add_note", "arguments": json.dumps(ARGUMENTS)},
+            {"type": "function_call_output", "call_id": "c1", "output": SAID},
+            {"role": "user", "content": [{"type": "input_text", "text": SAID}]},
+        ]
+        return {**common, "instructions": SAID, "input": items, "tools": [{"type": "function", **function}, extra]}
+    arguments: Json = ARGUMENTS if surface == "ollama-chat" else json.dumps(ARGUMENTS)
+    messages: Json = [
+        {"role": "system", "content": SAID},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "c1", "function": {"name": "add_note", "arguments": arguments}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": SAID},
+        {"role": "user", "content": SAID, "images": [SAID]},
+    ]
+    return {**common, "messages": messages, "tools": [{"type": "function", "function": function}]}
+
+
+def answers() -> dict[str, Turn]:
+    call = {"name": "add_note", "arguments": ARGUMENTS}
+    return {
+        "a call": Turn(
+            text=SAID, thinking=SAID, calls=(ToolCall("c1", "add_note", ARGUMENTS),), finish="tool_calls", tokens=9
+        ),
+        "a leaked call": Turn(text=f"<tool_call>\n{json.dumps(call)}\n</tool_call>", finish="stop", tokens=9),
+    }
+
+
+def in_chunks(body: bytes) -> tuple[tuple[bytes, int], ...]:
+    return tuple((body[at : at + 97], at) for at in range(0, len(body), 97))
+
+
+@pytest.mark.parametrize("keep_prompts", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("kind", answers())
+@pytest.mark.parametrize("surface", ["ollama-chat", "openai-chat", "openai-responses", "anthropic-messages"])
+def test_no_secret_is_in_the_file_wherever_it_was(surface: str, kind: str, stream: bool, keep_prompts: bool) -> None:
+    turn = answers()[kind]
+    document = request_of(surface, stream)
+    api = next(api for api in SURFACES.values() if api.name == surface)
+    framing: Framing = api.streaming if stream else "json"
+    body = b"".join(api.codec(api.read_request(document), framing).write(turn, []))
+    kind_of_answer = api.stream_type if stream else "application/json"
+    sent = json.dumps(document).encode()
+    original = Entry("original", f"{api.path}?key={SAID}", sent, 200, kind_of_answer, in_chunks(body), HEADERS, HEADERS)
+    question = Entry("follow-up", api.path, sent, 500, "text/plain", ((f"no such host\n{SAID}".encode(), 3),))
+    recording = Recording(
+        surface=surface,
+        model="qwen3",
+        server="ollama 0.40.9",
+        settings=Settings(),
+        original=original,
+        follow_ups=(question,),
+        delivered=replace(original, role="delivered", chunks=((body, 9),)),
+        outcome=Outcome(turn),
+    )
+    data = recordings.dump(recording, keep_prompts=keep_prompts)
+    entries = json.loads(data)["log"]["entries"]
+    bodies = [
+        part
+        for entry in entries
+        for part in (entry["request"]["postData"]["text"], entry["response"]["content"]["text"])
+    ]
+    everything = "\n".join(readings(text.encode()) for text in [data.decode(), *bodies])
+    assert [kind for kind, (_, core) in SECRETS.items() if core in everything] == []
+    assert recordings.file_name(recording).startswith(f"{surface}/qwen3-")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from toolmend.private_values import KEYWORD_KEY
@@ -20,15 +20,16 @@ from toolmend.private_values import KEYWORD_KEY
 
 @dataclass(slots=True, eq=False)
 class View:
-    """Show a text that stands, escaped or in pieces, inside another: `spans` says where each of its characters is.
+    """Show a text that stands, escaped or in pieces, inside another: `starts` says where each of its characters begins.
 
-    `chars` is the text as it is to become; only the root's is read in the end. `keyed` says that it is the value of
-    a field whose name promises a secret.
+    A character takes as many there as `widths` says, one where it says nothing. `chars` is the text as it is to become;
+    only the root's is read in the end. `keyed` says that it is the value of a field whose name promises a secret.
     """
 
     text: str
     parent: View | None = None
-    spans: Sequence[tuple[int, int]] = ()
+    starts: Sequence[int] = ()
+    widths: Mapping[int, int] = field(default_factory=dict)
     keyed: bool = False
     chars: list[str] = field(default_factory=list)
     changed: set[int] = field(default_factory=set)
@@ -53,8 +54,8 @@ class View:
         if self.parent is None:
             self.chars[at] = char
             return
-        start, end = self.spans[at]
-        there = self.parent.text[start:end]
+        start = self.starts[at]
+        there = self.parent.text[start : start + self.widths.get(at, 1)]
         for offset, new in enumerate(_in_form_of(there, char)):
             if new != there[offset]:
                 self.parent.put(start + offset, new)
@@ -62,7 +63,6 @@ class View:
 
 ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 ESCAPED: Final = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-UNIT: Final = re.compile(rf"{ESCAPE.pattern}|.", re.DOTALL)
 DEEPEST: Final = 4
 
 
@@ -82,13 +82,24 @@ def decode(body: bytes) -> View:
 
 def _unescaped(parent: View, spans: Iterable[tuple[int, int]], *, keyed: bool = False) -> View:
     """Show pieces of a text with their escapes resolved, joined."""
-    chars, places = [], []
+    pieces: list[str] = []
+    starts: list[int] = []
+    widths: dict[int, int] = {}
     for start, end in spans:
-        for match in UNIT.finditer(parent.text, start, end):
-            unit = match.group()
-            chars.append(unit if len(unit) == 1 else chr(int(unit[2:], 16)) if unit[1] == "u" else ESCAPED[unit[1]])
-            places.append(match.span())
-    return View("".join(chars), parent, places, keyed)
+        for match in ESCAPE.finditer(parent.text, start, end):
+            pieces.append(parent.text[start : match.start()])
+            starts += range(start, match.start() + 1)
+            widths[len(starts) - 1] = match.end() - match.start()
+            unit, start = match.group(), match.end()
+            pieces.append(chr(int(unit[2:], 16)) if unit[1] == "u" else ESCAPED[unit[1]])
+        pieces.append(parent.text[start:end])
+        starts += range(start, end)
+    return View("".join(pieces), parent, starts, widths, keyed)
+
+
+def _part(parent: View, start: int, end: int, *, keyed: bool = False) -> View:
+    """Show a piece of a text as it is."""
+    return View(parent.text[start:end], parent, range(start, end), keyed=keyed)
 
 
 def views(root: View) -> list[View]:
@@ -107,7 +118,7 @@ def _keyed_values(view: View) -> Iterator[View]:
     if view.depth and KEY_AND_VALUE.search(view.text):
         for match in KEY_AND_VALUE.finditer(view.text):
             if KEYWORD_KEY.fullmatch(match["key"]):
-                yield View(match["value"], view, [(at, at + 1) for at in range(*match.span("value"))], keyed=True)
+                yield _part(view, *match.span("value"), keyed=True)
 
 
 KEY_AND_VALUE: Final = re.compile(r'"(?P<key>[\w.-]+)"\s*:\s*"(?P<value>(?:[^"\\]|\\.)*)"')
@@ -160,7 +171,7 @@ def _strings(root: View) -> Iterator[View]:
     for start, end, is_json in _documents(root.text):
         tokens = list(_tokens(root.text, start, end)) if is_json else []
         if not is_json and start < end:
-            yield View(root.text[start:end], root, [(at, at + 1) for at in range(start, end)])
+            yield _part(root, start, end)
         marks = tuple(
             root.text[token.start : token.end]
             for token in tokens
@@ -229,17 +240,13 @@ def _tokens(text: str, start: int, end: int) -> Iterator[Token]:
             yield Token(*match.span(), path=(*stack, key), string=False)
 
 
-def _tapped_text(root: View, spans: Sequence[tuple[int, int]]) -> View:
+def _tapped_text(root: View, numbers: Sequence[tuple[int, int]]) -> View:
     """Show the text that tapped bytes spell: each character stands in one number a byte."""
-    numbers = View("", root)
-    values = bytes(int(root.text[start:end]) & 255 for start, end in spans)
+    values = bytes(int(root.text[start:end]) & 255 for start, end in numbers)
     text = values.decode("utf-8", "surrogateescape")
-    places, at = [], 0
-    for char in text:
-        size = len(char.encode("utf-8", "surrogateescape"))
-        places.append((at, at + size))
-        at += size
-    return TappedView(text, numbers, places, numbers=spans, root=root)
+    sizes = [len(char.encode("utf-8", "surrogateescape")) for char in text]
+    starts = [0, *accumulate(sizes)][: len(sizes)]
+    return TappedView(text, View("", root), starts, dict(enumerate(sizes)), numbers=numbers, root=root)
 
 
 @dataclass(slots=True, eq=False)
@@ -255,7 +262,7 @@ class TappedView(View):
         if at in self.changed:
             return
         self.changed.add(at)
-        for place, byte in zip(range(*self.spans[at]), char.encode(), strict=True):
+        for place, byte in enumerate(char.encode(), self.starts[at]):
             start, end = self.numbers[place]
             for offset, digit in enumerate(str(byte)[: end - start]):
                 self.root.put(start + offset, digit)

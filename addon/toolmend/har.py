@@ -133,7 +133,7 @@ def _request_document(entry: Entry) -> JsonObject:
     headers = _kept(entry.request_headers, KEPT_REQUEST_HEADERS, {"content-type": "application/json"})
     return {
         "method": "POST",
-        "url": ORIGIN + entry.path,
+        "url": ORIGIN + entry.path.partition("?")[0],
         "httpVersion": HTTP_VERSION,
         "headers": headers,
         "queryString": [],

@@ -63,12 +63,13 @@ class Redactor:
     vocabulary: frozenset[str] = frozenset()
     kinds: Counter[str] = field(default_factory=Counter)
     _neutral: dict[tuple[str, str], str] = field(default_factory=dict)
+    _bodies: dict[bytes, tuple[View, list[View]]] = field(default_factory=dict)
     _literal: re.Pattern[str] | None = None
     _by_text: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def learn(self, body: bytes) -> None:
         """Note what has to be replaced in a body, so that it is replaced in the others too."""
-        for view in views(decode(body)):
+        for view in self._shown(body)[1]:
             for start, end, kind in self._find(view):
                 secret = view.text[start:end]
                 if (kind, secret) not in self._neutral:
@@ -78,9 +79,9 @@ class Redactor:
 
     def redact(self, body: bytes) -> bytes:
         """Return a body with neutral values, byte for byte as long as it was."""
-        root = decode(body)
+        root, found = self._shown(body)
         pattern = self._literals()
-        for view in sorted(views(root), key=lambda view: -view.depth):
+        for view in sorted(found, key=lambda view: -view.depth):
             guarded = view.guarded()
             spans = [
                 (found.start, found.end, self._neutral[found.kind, view.text[found.start : found.end]])
@@ -96,6 +97,13 @@ class Redactor:
                     if at not in guarded:
                         view.put(at, neutral[at - start])
         return "".join(root.chars).encode("utf-8", "surrogateescape")
+
+    def _shown(self, body: bytes) -> tuple[View, list[View]]:
+        """Show a body and its texts, once: learning and redacting look at the same."""
+        if body not in self._bodies:
+            root = decode(body)
+            self._bodies[body] = root, views(root)
+        return self._bodies[body]
 
     def text(self, text: str) -> str:
         """Return a plain text with neutral values."""
