@@ -45,8 +45,16 @@ class Shown:
     @property
     def right(self) -> bool:
         """Tell whether the calls that came through toolmend are the ones that were meant, without a fault."""
-        calls = [{"name": call.name, "arguments": call.arguments} for call in self.mended.turn.calls]
-        return not self.mended.faults and calls == list(self.recorded.meant)
+        return self._is_right(self.mended)
+
+    @property
+    def raw_is_right(self) -> bool:
+        """Tell the same of the calls that came straight from the server."""
+        return self._is_right(self.raw)
+
+    def _is_right(self, seen: Seen) -> bool:
+        calls = [{"name": call.name, "arguments": call.arguments} for call in seen.turn.calls]
+        return not seen.faults and calls == list(self.recorded.meant)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the exchanges."""
     recorded = demo_server.load()
-    console = Console(highlight=False)
     if args.list:
         for number, each in enumerate(recorded, 1):
-            console.print(f"{number:3}  {each.surface:<19} {'streamed' if each.stream else 'whole':<9} {each.title}")
+            print(f"{number:3}  {each.surface:<19} {'streamed' if each.stream else 'whole':<9} {each.title}")
         return 0
     if args.only is not None:
         if not 1 <= args.only <= len(recorded):
@@ -71,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         recorded = recorded[args.only - 1 : args.only]
     try:
         with launch.ends_on_terminate():
-            shown = _show_all(console, recorded, quiet=args.json)
+            shown = _show_all(Console(highlight=False), recorded, quiet=args.json)
     except launch.LaunchError as error:
         print(f"toolmend demo: {error}", file=sys.stderr)
         return 1
@@ -147,13 +154,12 @@ def picture(number: int, shown: Shown) -> RenderableType:
     sides.add_row(Text("straight from the server", style="bold red"), Text("through toolmend", style="bold green"))
     sides.add_row(side(shown.raw, "red"), side(shown.mended, "green"))
     how = "streamed" if recorded.stream else "whole"
-    parts: list[RenderableType] = [sides]
+    parts: list[RenderableType] = [Text(f"{recorded.model}, {recorded.surface}, {how}", style="dim"), sides]
     if shown.same_bytes:
         parts.append(Text("the same bytes", style="dim"))
     elif shown.said:
         parts.append(Text(shown.said, style="cyan"))
-    title = f"[bold]{number}. {recorded.title}[/] [dim]{recorded.model}, {recorded.surface}, {how}[/]"
-    return Panel(Group(*parts), title=title, title_align="left", border_style="dim")
+    return Panel(Group(*parts), title=f"[bold]{number}. {recorded.title}[/]", title_align="left", border_style="dim")
 
 
 def side(seen: Seen, style: str) -> RenderableType:
@@ -187,13 +193,9 @@ def _cut(text: str) -> str:
 
 def closing(shown: Sequence[Shown]) -> RenderableType:
     """Count, in one line, and say how to go on."""
-    raw = sum(not each.raw.faults and _meant(each, each.raw) for each in shown)
+    raw = sum(each.raw_is_right for each in shown)
     right = sum(each.right for each in shown)
     return Text.from_markup(
         f"[bold]{raw} of {len(shown)}[/] answers were usable as they came, [bold]{right} of {len(shown)}[/] through "
         "toolmend.\nIn front of your own Ollama: [bold]toolmend[/]"
     )
-
-
-def _meant(shown: Shown, seen: Seen) -> bool:
-    return [{"name": call.name, "arguments": call.arguments} for call in seen.turn.calls] == list(shown.recorded.meant)

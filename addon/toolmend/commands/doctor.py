@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -32,6 +32,9 @@ from toolmend.commands.models import Model, all_models
 from toolmend.commands.ollama_host import USUAL_PORT, Address
 from toolmend.mitm.presence_headers import ANSWER, QUESTION, read_answer
 
+if TYPE_CHECKING:
+    from mitmproxy.options import Options
+
 Level = Literal["ok", "note", "warning", "wrong"]
 SIGNS: Final[Mapping[Level, str]] = {
     "ok": "[green]✓[/]",
@@ -43,6 +46,7 @@ OLDEST_MITMPROXY: Final = (11, 0, 2)
 SMALL_WINDOW: Final = 8192
 BYTES_PER_TOKEN: Final = 3.5
 SECONDS: Final = 5.0
+LOST_CALL: Final = 10  # the recorded exchange whose call was swallowed, in a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +125,9 @@ def check_mitmproxy(installed: str) -> Check:
 
 def check_late_streams() -> Check:
     """See whether the end of a streamed answer can wait for a follow-up: drive mitmproxy's HTTP layer once."""
-    from mitmproxy.options import Options
-
     from toolmend.mitm import late_stream
 
-    works = late_stream.install(Options())
+    works = late_stream.install(_options())
     late_stream.remove()
     if works:
         return Check("streams", "ok", "calls in streamed answers can be asked for once more")
@@ -137,15 +139,35 @@ def check_late_streams() -> Check:
     )
 
 
+def _options() -> Options:
+    """Return mitmproxy's options with those of its proxy server, which is what the HTTP layer looks at."""
+    from mitmproxy.addons.proxyserver import Proxyserver
+    from mitmproxy.options import Options
+
+    class Declaring:
+        """Take declarations as mitmproxy's loader does, which needs a whole master."""
+
+        options = Options()
+
+        def add_option(self, *declared: Any, **more: Any) -> None:  # Any: what is declared is mitmproxy's own affair
+            self.options.add_option(*declared, **{"choices": None, **more})
+
+    declaring = Declaring()
+    Proxyserver().load(declaring)
+    return declaring.options
+
+
 def check_repair() -> Check:
-    """Run mitmdump with the addon in front of a recorded answer, and see that the broken call comes back whole."""
+    """Run mitmdump with the addon in front of a recorded stream, and see that the call lost in it comes back whole."""
     try:
-        shown = next(iter(demo.exchanges(demo_server.load()[:1])))
+        (shown,) = demo.exchanges([demo_server.load()[LOST_CALL]])
     except (launch.LaunchError, OSError, http.client.HTTPException) as error:
         return Check("addon", "wrong", f"a recorded answer did not come through: {error}", "what it printed tells why")
     if shown.right:
-        return Check("addon", "ok", "a broken call was sent through mitmdump with toolmend, and came back whole")
-    return Check("addon", "wrong", "a broken call came back as broken as it was", "please report this: toolmend demo")
+        return Check("addon", "ok", "a lost call was sent through mitmdump with toolmend, and came back whole")
+    return Check(
+        "addon", "wrong", "a lost call came back as it was", "please report this, with what toolmend demo shows"
+    )
 
 
 # Ollama

@@ -16,7 +16,7 @@ from toolmend.surfaces.turn_builder import TurnBuilder
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Hold what a client made of an answer: the turn, and what is wrong with its calls."""
+    """Hold what a client made of an answer: the turn, and what is wrong with its calls (paths are inside arguments)."""
 
     turn: Turn
     faults: tuple[Fault, ...]
@@ -61,5 +61,5 @@ def _faults(request: Request, call: ToolCall) -> list[Fault]:
     if tool is None:
         return [Fault("/name", "unknown-tool", f"{call.name} is not offered")]
     if not isinstance(call.arguments, dict):
-        return [Fault("/arguments", "syntax", "the arguments are no JSON object")]
-    return list(validator(tool.parameters).faults(call.arguments, "/arguments"))
+        return [Fault("", "syntax", "the arguments are no JSON object")]
+    return list(validator(tool.parameters).faults(call.arguments))
