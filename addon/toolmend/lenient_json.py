@@ -42,6 +42,7 @@ ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"
 BLANK = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 SPACE = re.compile(r"[\s\ufeff]*+")
 NUMBER = re.compile(r"[+-]?(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
+SMALL_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?=[\s,\]}])(?!\s*[*+-])")
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(\.\d++)?([eE][+-]?\d++)?\Z")
 ARITHMETIC = re.compile(r"(?:0|[1-9]\d{0,14})(?:(?:\s*[*+]\s*| - )(?:0|[1-9]\d{0,14})(?![\d.eE]))++")
 WORD = re.compile(r"[A-Za-z]++")
@@ -225,7 +226,7 @@ class _Reader:
     def skip(self) -> None:
         """Go over blanks and comments."""
         end = _end(SPACE, self.text, self.position)
-        if self.text.startswith(("//", "/*"), end):
+        if self.text[end : end + 1] == "/" and self.text.startswith(("//", "/*"), end):
             end = _end(BLANK, self.text, end)
             self.liberties["comments"] = None
         self.position = end
@@ -413,6 +414,9 @@ class _Reader:
         return text
 
     def number(self) -> Json:
+        if small := SMALL_NUMBER.match(self.text, self.position):
+            self.position = small.end()
+            return int(small[0])
         if sum_ := ARITHMETIC.match(self.text, self.position):
             self.position = sum_.end()
             self.liberties["arithmetic"] = None

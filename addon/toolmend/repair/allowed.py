@@ -12,6 +12,8 @@ from toolmend.repair.names import NEGATIONS, folded
 from toolmend.repair.readings import TRIMMED
 
 MAX_SPELLED: Final = 40
+MAX_ALLOWED: Final = 500
+MAX_TEXT: Final = 200
 
 
 def nearest(value: Json, allowed: Sequence[Json]) -> Json:
@@ -19,10 +21,10 @@ def nearest(value: Json, allowed: Sequence[Json]) -> Json:
 
     By case, quotes, blanks and separators first, then by spelling: one slip, two in a long word.
     """
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float) or (isinstance(value, str) and len(value) > MAX_TEXT):
         return None
     text = value if isinstance(value, str) else json.dumps(value)
-    texts = {item: item for item in allowed if isinstance(item, str)}
+    texts = [item for item in allowed if isinstance(item, str)]
     bare = text.strip(TRIMMED)
     if bare in texts:
         return bare
@@ -33,12 +35,12 @@ def nearest(value: Json, allowed: Sequence[Json]) -> Json:
     numbers = [item for item in allowed if isinstance(item, int | float) and json.dumps(item) == bare]
     if len(numbers) == 1:
         return numbers[0]
-    return _spelled(key, list(texts))
+    return _spelled(key, texts)
 
 
 def _spelled(key: str, allowed: Sequence[str]) -> str | None:
     """Find the one allowed word that is nearest by spelling, if the next one is further."""
-    if not 4 <= len(key) <= MAX_SPELLED:
+    if not 4 <= len(key) <= MAX_SPELLED or len(allowed) > MAX_ALLOWED:
         return None
     reach = 1 if len(key) < 8 else 2
     distances = sorted((_distance(key, folded(item), reach + 1), item) for item in allowed)

@@ -92,7 +92,7 @@ class _Rungs:
             return Decoded(arguments, "")
         if arguments in (None, "", {}) and (fused := fused_arguments(self.call, self.tools)) is not None:
             return fused
-        if arguments is None:
+        if arguments is None or arguments == []:
             return Decoded({}, "empty")
         if isinstance(arguments, str):
             return decode(arguments, tool)

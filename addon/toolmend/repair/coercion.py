@@ -34,7 +34,7 @@ from toolmend.repair.whole_numbers import whole_numbers
 MAX_ROUNDS: Final = 8
 MAX_SINGLE: Final = 24
 MAX_BRANCHES: Final = 64
-MAX_STEPS: Final = 120_000
+MAX_STEPS: Final = 80_000
 MAX_NESTED: Final = 6
 
 IN_A_LIST: Final = "put into a list"
@@ -218,7 +218,9 @@ class _Mender:
         if not isinstance(allowed, list):
             return None
         after = nearest(problem.value, allowed)
-        return None if after is None else Edit(problem.steps, problem.value, after, "allowed value")
+        if after is None and not (None in allowed and _says_nothing(problem)):
+            return None
+        return Edit(problem.steps, problem.value, after, "allowed value")
 
     def branch(self, problem: Problem, check: Validator, about: str) -> Edit | None:
         """Find the one branch that the value fits once it is mended: the one that takes the fewest changes."""

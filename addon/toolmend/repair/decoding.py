@@ -12,8 +12,10 @@ from toolmend.dialects import find_calls
 from toolmend.model import Json, Tool, ToolCall
 from toolmend.repair.names import snap, split_fused
 
+MAX_FUSED: Final = 50_000
 HEAD: Final = re.compile(r"[\s\w.:/<>|=\[\]-]{0,120}\Z")
 PROSE: Final = re.compile(r"\s+[^\s{\[\]},:\"]")
+OBJECT: Final = re.compile(r"\{\s*[\"'“]")
 MARKUP: Final = re.compile(r"\s*<(?:parameter|arg_key|｜DSML｜parameter|\w+:parameter)\b")
 ONLY_BLANK: Final = re.compile(r"[\s;,}\])]*\Z")
 
@@ -39,7 +41,10 @@ def decode(text: str, tool: Tool | None) -> Decoded | None:
     """
     if not text.strip():
         return Decoded({}, "empty")
-    if (parsed := lenient_json.parse(text)) is not None and isinstance(parsed.value, dict | list):
+    parsed = lenient_json.parse(text)
+    if parsed is not None and parsed.value in (None, "", []):
+        return Decoded({}, "empty")
+    if parsed is not None and isinstance(parsed.value, dict | list):
         return Decoded(parsed.value, ", ".join(parsed.liberties))
     return _within(text, tool) or _from_markup(text, tool)
 
@@ -59,7 +64,7 @@ def objects_in(text: str) -> list[Json] | None:
 def fused_arguments(call: ToolCall, tools: Sequence[Tool]) -> Decoded | None:
     """Read arguments that were glued to the name: `read<arg_key>path</arg_key>…`, `read{"path": …}`, `read(path=…)`."""
     base, rest = split_fused(call.name)
-    if not rest:
+    if not rest or len(call.name) > MAX_FUSED:
         return None
     start = rest.find("{")
     if start >= 0 and not rest[:start].strip("[ARGS] \n") and (parsed := lenient_json.parse(rest[start:])) is not None:
@@ -89,7 +94,7 @@ def _within(text: str, tool: Tool | None) -> Decoded | None:
     if head.strip():
         notes.append("header before it")
     if not ONLY_BLANK.match(tail):
-        if not PROSE.match(tail) and not _repeats(tail, parsed.value):
+        if (not PROSE.match(tail) or OBJECT.search(tail)) and not _repeats(tail, parsed.value):
             return None
         notes.append("text behind it")
     return Decoded(parsed.value, ", ".join([*parsed.liberties, *notes]))

@@ -11,6 +11,7 @@ from toolmend.repair.names import edited, folded, words_of
 _NEAR: Final = """
 absolutepath file filename filepath filepathname path pathname
 dir directory directorypath dirpath folder folderpath path
+city location place
 body content contents filecontent filecontents text
 cmd command commandline shellcommand
 q query searchquery searchterm searchquestion

@@ -39,6 +39,8 @@ SHELL: Final = frozenset({"bash", "cmd", "command", "console", "powershell", "sh
 PLACEHOLDERS: Final = frozenset(
     {"functionname", "toolname", "nameoffunction", "nameoftool", "yourfunctionname", "yourtoolname", "name", "string"}
 )
+BUILT_IN: Final = frozenset({"python", "browser", "browsersearch", "browseropen", "containerexec", "codeinterpreter"})
+"""Tools that some models were trained with, and call whatever is offered. Source: the harmony format."""
 
 WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LEGAL: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\Z")
@@ -47,6 +49,7 @@ EDGE: Final = " \t\r\n\"'`“”‘’*:;,.>="
 COUNTER: Final = re.compile(r"(?:[:.#]\d+)\Z")
 SEPARATOR: Final = re.compile(r"[\s./:\\|>]+|__+|->")
 GLUED: Final = re.compile(r"(?:functions?|tools?)(?=[A-Za-z_])")
+PLACEHOLDER: Final = re.compile(r"\s*(?:<[^<>\n]{1,80}>|\{\{[^{}\n]{1,80}\}\}|value_?\d+)\s*\Z")
 MIN_EDITED: Final = 4
 MIN_SUBSTITUTED: Final = 6
 MAX_NAME: Final = 300
@@ -90,8 +93,8 @@ def split_fused(name: str) -> tuple[str, str]:
 def meant(call: ToolCall, tools: Sequence[Tool], fits: Callable[[Tool], bool]) -> Tool | None:
     """Find the one offered tool that an invented name and its arguments mean together.
 
-    The name must say the same thing in other words (`execute_command` for `execute_bash`), the arguments must be this
-    tool's and no other's.
+    The name must say the same thing in other words (`execute_command` for `execute_bash`), or nothing at all (empty,
+    `function`); the arguments must be this tool's and no other's.
 
     Args:
         call: A call whose name snaps to no tool.
@@ -102,7 +105,7 @@ def meant(call: ToolCall, tools: Sequence[Tool], fits: Callable[[Tool], bool]) -
         return None
     keys = call.arguments.keys()
     takers = [tool for tool in tools if keys <= properties_of(tool.parameters).keys() and fits(tool)]
-    if len(takers) != 1 or not _says_the_same(_words(call.name), _words(takers[0].local_name)):
+    if len(takers) != 1 or not _says_the_same(words_of(call.name), words_of(takers[0].local_name)):
         return None
     return takers[0]
 
@@ -110,33 +113,42 @@ def meant(call: ToolCall, tools: Sequence[Tool], fits: Callable[[Tool], bool]) -
 def evidence(call: ToolCall, tools: Sequence[Tool]) -> bool:
     """Tell whether a call whose name means no offered tool was still meant for one of them.
 
-    It was if the name is none that a function can have, or a template's placeholder, or shares a word with an offered
-    name, or if an argument is one that an offered tool takes. A call without any of this is the model's own idea.
+    It was if the name is none that a function can have, a template's placeholder or one of a model's own built-in
+    tools; if an argument's value is a placeholder; if a word of the name, or an argument, is one of an offered tool's.
+    A call without any of this is the model's own idea.
     """
-    if not LEGAL.match(call.name) or folded(call.name) in PLACEHOLDERS:
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    if not LEGAL.match(call.name) or folded(call.name) in PLACEHOLDERS | BUILT_IN:
         return True
-    words = {_synonym(word) for word in _words(call.name)} - GENERIC
-    keys = {folded(key) for key in call.arguments} if isinstance(call.arguments, dict) else set()
+    if any(isinstance(value, str) and PLACEHOLDER.match(value) for value in arguments.values()):
+        return True
+    words = {_synonym(word) for word in words_of(call.name)} - GENERIC
+    keys = {folded(key) for key in arguments}
     return any(
-        words & ({_synonym(word) for word in _words(tool.local_name)} - GENERIC)
+        words & ({_synonym(word) for word in words_of(tool.local_name)} - GENERIC)
         or keys & {folded(key) for key in properties_of(tool.parameters)}
         for tool in tools
     )
 
 
-@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """Return a name without case, blanks and separators: `file_path`, `filePath` and `File-Path` are one."""
+    return _folded(name[:MAX_NAME])
+
+
+@lru_cache(maxsize=4096)
+def _folded(name: str) -> str:
     return "".join(character for character in name if character.isalnum()).lower()
 
 
-@lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in small letters: `readFile2` is read, file, 2."""
+    return _words(name[:MAX_NAME])
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in WORDS.findall(name))
-
-
-_words = words_of
 
 
 def edited(one: str, other: str) -> bool:
@@ -276,10 +288,10 @@ def _reordered(name: str, offered: _Offered) -> Tool | None:
 def _mistyped(name: str, offered: _Offered) -> Tool | None:
     """Read a name with one character doubled, lost or exchanged."""
     wanted = folded(name)
-    return offered.only(lambda tool: edited(wanted, folded(tool)) and not _are_two_words(name, tool))
+    return offered.only(lambda tool: edited(wanted, folded(tool)) and not _are_twowords_of(name, tool))
 
 
-def _are_two_words(name: str, tool: str) -> bool:
+def _are_twowords_of(name: str, tool: str) -> bool:
     """Tell whether the edit makes another word: other digits, two known verbs, or a word too short to tell."""
     if re.findall(r"\d+", name) != re.findall(r"\d+", tool):
         return True
@@ -313,10 +325,12 @@ def _synonym(word: str) -> str:
 
 
 def _says_the_same(words: Sequence[str], others: Sequence[str]) -> bool:
-    """Tell whether one name's words are the other's and some that say nothing of their own."""
+    """Tell whether one name's words are the other's, and some that say nothing of their own; or nothing at all."""
     noise = GENERIC | RUN_VERBS | (WRAPPERS - SHELL)
     one, other = ({_synonym(word) for word in part if word not in noise} for part in (words, others))
     one = {word for word in one if not word.isdigit()}
-    if not one or not other or not (one <= other or other <= one):
+    if not one:
+        return RUN_VERBS.isdisjoint(words)
+    if not other or not (one <= other or other <= one):
         return False
     return not _changes_meaning(sorted(one ^ other))

@@ -12,7 +12,7 @@ from toolmend.model import Json
 MAX_WHOLE: Final = 2**53
 MAX_NUMBER: Final = 300
 NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d{1,3})?\Z", re.ASCII)
-TRUTH: Final = {"true": True, "false": False}
+TRUTH: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 NOTHING: Final = frozenset({"", "null", "none", "undefined"})
 TRIMMED: Final = " \t\r\n\"'`“”‘’"
 

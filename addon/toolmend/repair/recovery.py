@@ -25,6 +25,7 @@ HIDES_LIMIT: Final = frozenset({"openai-responses"})
 
 MAX_SHOWN: Final = 200
 MAX_OBJECTS: Final = 32
+MAX_RAW: Final = 200_000
 TOKENS_UNSEEN: Final = 12
 """A turn that shows nothing but thinking swallowed a call if it has more tokens than its thinking can account for: one
 for every two letters (models write three to five) or each other character, and these for the tags around it."""
@@ -43,9 +44,10 @@ HEADER: Final = re.compile(
 )
 RECIPIENT: Final = re.compile(r"to=(?:functions\.)?([\w.-]+)")
 LEFTOVER: Final = re.compile(
-    r"(?:\s*(?:<[|｜][^<>\s]{0,40}?(?:[|｜]>|\Z)|</?(?:tool_call|tool_calls|function_calls?|tools|TOOLCALL|think)>?\|?>?"
-    r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST)\]?|<(?:start|end)_function_call>?|<(?:tool_call|turn|channel)\|>|</s>))+\s*\Z"
+    r"(?:\s*+(?:<[|｜][^<>\s]{0,40}?(?:[|｜]>|\Z)|</?(?:tool_calls?|function_calls?|tools|TOOLCALL|think)\b[|>]{0,2}+"
+    r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST)\]?+|<(?:start|end)_function_call>?+|<(?:tool_call|turn|channel)\|>|</s>))++\s*+\Z"
 )
+MAX_LEFTOVER: Final = 2_000
 SENTENCE: Final = re.compile(r"[.!?…]+\s+|\n+")
 ANNOUNCED: Final = re.compile(
     r"\b(?:i|we)(?:'ll| will| should| need to| must| have to| can now|'m going to| am going to)\b|\blet me\b|\blet's\b"
@@ -180,7 +182,7 @@ class _Search:
     def tidied(self) -> Recovered:
         """Take a marker that was left beside structured calls out of the text."""
         text = self.turn.text
-        if not text.strip() or not LEFTOVER.match(text):
+        if not text.strip() or len(text) > MAX_LEFTOVER or not LEFTOVER.match(text):
             return self.turn, (), ()
         return replace(self.turn, text=""), (Repair("recover", "/text", _cut(text), "", "leftover markers"),), ()
 
@@ -264,6 +266,8 @@ class _Search:
         return fitting[0] if len(fitting) == 1 else None
 
     def in_dialect(self, raw: str) -> list[ToolCall]:
+        if len(raw) > MAX_RAW:
+            return []
         found = self.found(Place("/error", raw, whole=True))
         if found is None or found.state != "calls" or not all(fits(call, self.tools) for call in found.calls):
             return []

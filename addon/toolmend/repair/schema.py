@@ -27,6 +27,7 @@ MAX_STEPS: Final = 40_000
 MAX_DEPTH: Final = 64
 MAX_BRANCHES: Final = 256
 MAX_TEXT: Final = 400_000
+MAX_RECENT: Final = 64
 MAX_UNIQUE: Final = 500
 MAX_PATTERN: Final = 300
 PATTERN_WORK: Final = 1_000_000
@@ -131,12 +132,26 @@ class Validator:
 
 
 def validator(schema: Json) -> Validator:
-    """Return the validator of a schema: the same one for the same schema while it is in use."""
+    """Return the validator of a schema: the same one for the same schema while it is in use.
+
+    Equal schemas share one, because each request brings its tools anew; within a request the object itself is known.
+    A schema must not be edited afterwards.
+    """
+    known = _recent.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
     try:
         text = json.dumps(schema)
     except RecursionError:
         text = "{}"
-    return _validator(text if len(text) <= MAX_TEXT else "{}")
+    made = _validator(text if len(text) <= MAX_TEXT else "{}")
+    if len(_recent) >= MAX_RECENT:
+        _recent.clear()
+    _recent[id(schema)] = schema, made
+    return made
+
+
+_recent: Final[dict[int, tuple[Json, Validator]]] = {}
 
 
 def faults(value: Json, schema: Json, path: str = "") -> tuple[Fault, ...]:
