@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolmend.follow_up import Answered, FollowUp, Questions, Reply
 from toolmend.model import Fault, Json, JsonObject, Outcome, Repair, Request, ToolCall, Turn
@@ -66,9 +69,9 @@ def request(path: str = CHAT, **more: Json) -> Request:
 
 
 def questions(
-    outcome: Outcome, path: str = CHAT, server: Server | None = None, settings: Settings | None = None, **more: Json
+    outcome: Outcome, path: str = CHAT, server: Server | None = None, chosen: Settings | None = None, **more: Json
 ) -> Questions:
-    return Questions(SURFACES[path], request(path, **more), outcome, server or Server(), settings or Settings())
+    return Questions(SURFACES[path], request(path, **more), outcome, server or Server(), chosen or Settings())
 
 
 def ask(*given: Any, **more: Any) -> FollowUp:
@@ -127,7 +130,7 @@ class TestWhatIsAsked:
         assert questions(outcome).next(None) is None
 
     def test_nothing_when_it_is_forbidden(self) -> None:
-        assert questions(MISSING, settings=Settings(follow_up=False)).next(None) is None
+        assert questions(MISSING, chosen=Settings(follow_up=False)).next(None) is None
 
     def test_nothing_when_no_call_is_wanted(self) -> None:
         assert questions(MISSING, COMPLETIONS, tool_choice="none").next(None) is None
@@ -198,7 +201,7 @@ class TestWhatIsAsked:
     @pytest.mark.parametrize("error", ["tool 'readFile' not found", "parse call to `read_file`: no closing tag"])
     def test_the_tool_that_the_error_names(self, error: str) -> None:
         outcome = Outcome(Turn(finish="error", error=error), (), (Fault("", "server-error", error),))
-        question = ask(outcome, settings=Settings(tap="off"))
+        question = ask(outcome, chosen=Settings(tap="off"))
         assert schema_of(question)["properties"]["name"]["enum"] == ["read_file"]
 
     def test_several_broken_calls_at_once(self) -> None:
@@ -236,7 +239,7 @@ class TestWhatIsAsked:
 
     def test_a_client_that_asked_for_json_may_get_it_without_a_call(self) -> None:
         outcome = Outcome(Turn(finish="stop", tokens=9), (), (Fault("", "swallowed", ""),))
-        assert questions(outcome, settings=Settings(tap="off"), format="json").next(None) is None
+        assert questions(outcome, chosen=Settings(tap="off"), format="json").next(None) is None
 
 
 class TestTheBody:
@@ -411,7 +414,7 @@ class TestTheReply:
             Turn(text="Let me see.", finish="error", error=error), (), (Fault("", "server-error", error),)
         )
         reply = chat_reply(envelope("read_file", path="a"))
-        _, answer = run(questions(outcome, settings=Settings(tap="off")), reply)
+        _, answer = run(questions(outcome, chosen=Settings(tap="off")), reply)
         assert answer is not None
         made = ToolCall("", "read_file", {"path": "a"})
         assert answer.outcome.turn == Turn(text="Let me see.", calls=(made,), finish="tool_calls")
@@ -717,7 +720,7 @@ class TestWithTheTokensShown:
     @pytest.mark.parametrize(
         "asking",
         [
-            lambda: ask(SWALLOWED, settings=Settings(tap="off")),
+            lambda: ask(SWALLOWED, chosen=Settings(tap="off")),
             lambda: ask(replace(SWALLOWED, turn=replace(SWALLOWED.turn, raw="<tool_call>"))),
             lambda: ask(replace(SWALLOWED, turn=replace(SWALLOWED.turn, raw=""))),
             lambda: ask(SWALLOWED, COMPLETIONS, server=Server("vllm")),
@@ -727,3 +730,39 @@ class TestWithTheTokensShown:
     )
     def test_otherwise_the_schema_comes_first(self, asking: Callable[[], FollowUp]) -> None:
         assert asking().kind == "constrained"
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.sampled_from(["create_event", "read_file"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["name", "arguments", "title", "days", "path", "message", "content", "tool_calls", "function", "error", "done", "response", "_debug_info", "rendered_template", "logprobs", "call_1"]), inner, max_size=4),
+    ),
+    max_leaves=12,
+)  # fmt: skip
+REPLIES = st.one_of(
+    st.none(),
+    st.builds(Reply, st.sampled_from([200, 400, 404, 500]), st.sampled_from(["", "application/json", "application/x-ndjson"]), st.binary(max_size=20)),
+    st.builds(lambda value: Reply(200, "application/json", json.dumps(value).encode()), VALUES),
+    st.builds(lambda value: chat_reply(json.dumps(value)), VALUES),
+    st.builds(lambda value: chat_reply({"name": "create_event", "arguments": value}), VALUES),
+    st.builds(raw_reply, VALUES),
+    st.just(render_reply(HARMONY)),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([MISSING, SWALLOWED]), st.lists(REPLIES, max_size=5))
+def test_whatever_comes_the_turn_stays_or_becomes_valid(outcome: Outcome, replies: list[Reply | None]) -> None:
+    asking = questions(outcome)
+    question = asking.next(None)
+    for reply in replies:
+        if not isinstance(question, FollowUp):
+            break
+        question = asking.next(reply)
+    if isinstance(question, Answered):
+        turn = question.outcome.turn
+        assert not question.outcome.faults
+        assert turn.calls or turn.text
+        for call in turn.calls:
+            jsonschema.validate(call.arguments, SCHEMAS[call.name])

@@ -263,7 +263,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SCHEMAS)
 def test_whatever_comes_in_what_goes_out_is_known_to_the_grammar(schema: Json) -> None:
     thinned = thin(schema)
