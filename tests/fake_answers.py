@@ -36,7 +36,7 @@ class Answer:
 
     The model's part: `text`, `thinking`, `calls` (name and arguments; arguments given as a string go out as that very
     text where the surface carries text), `finish`, `tokens` (None: counted), `raw` (what the model wrote, as the tap
-    shows it; None: its text).
+    shows it; None: its text), `native` (its calls are parsed by llama.cpp, which refuses to show tokens beside tools).
 
     The server's part: `error` with `status`; beside text or thinking the error comes in mid-stream. `body` replaces
     everything by these very chunks, with `status` and `content_type`.
@@ -52,6 +52,7 @@ class Answer:
     finish: Literal["stop", "length"] = "stop"
     tokens: int | None = None
     raw: str | None = None
+    native: bool = False
     error: str | None = None
     status: int = 0
     body: tuple[bytes, ...] | None = None
@@ -89,6 +90,10 @@ class Asked:
     def tapped(self) -> bool:
         """Tell whether the tokens are asked for, on the two surfaces that have the member."""
         return self.surface in ("ollama-chat", "openai-chat") and bool(self.document.get("logprobs"))
+
+    def refused(self, answer: Answer) -> bool:
+        """Tell whether the request asks for tokens that a native model does not show; then nothing is generated."""
+        return answer.native and self.tapped and bool(self.document.get("tools"))
 
     @property
     def model(self) -> str:

@@ -88,6 +88,7 @@ SCENARIOS: dict[str, Answer] = {
     "leaked": Answer(text=_LEAKED),
     "leaked-after-text": Answer(text=f"Let me book that.\n\n{_LEAKED}"),
     "swallowed": Answer(tokens=31, raw=_BROKEN),
+    "lost": Answer(tokens=31, native=True),
     "missing": Answer(calls=(("book_table", {"guests": 4, "area": "inside", "wishes": ["window seat", "quiet"]}),)),
     "parse-error": Answer(
         error="failed to parse JSON: invalid character '}' looking for beginning of object key string", raw=_BROKEN
@@ -135,7 +136,8 @@ class Gate:
 class Received:
     """Hold one request as it came, and what became of its answer.
 
-    `kind` is "chat", "constrained" (it carries a schema), "render", or "other"; the first two are model calls.
+    `kind` is "chat", "constrained" (it carries a schema), "render", or "other" (also what is refused); the first two
+    are model calls.
     `sent` are the body's bytes so far. `finished` is set when the answer is out, `gone` when the client left before.
     """
 
@@ -171,8 +173,7 @@ class FakeOllama:
         port: 0 takes a free one.
         slots: How many model calls run at a time (Ollama's OLLAMA_NUM_PARALLEL); the others wait. None: no limit.
 
-    `version`, `show` and `headers` (added to every answer) may be set at any time. With `native` the server refuses
-    `logprobs` beside tools, as models do whose calls llama.cpp parses.
+    `version`, `show` and `headers` (added to every answer) may be set at any time.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, slots: int | None = None) -> None:
@@ -188,7 +189,6 @@ class FakeOllama:
         """Forget the requests and everything scripted."""
         self.requests: list[Received] = []
         self.version = "0.12.0"
-        self.native = False
         self.headers: dict[str, str] = {}
         self.show: Document = {
             "modelfile": "FROM /models/fake.gguf\nPARSER qwen3\nRENDERER qwen3\n",
@@ -369,16 +369,17 @@ class FakeOllama:
             return self._other(received), asked
         if fault := _request_fault(asked):
             return Answer(error=fault, status=400), asked
-        if self.native and asked.tapped and document.get("tools"):
-            return Answer(error="logprobs is not supported with tools + stream", status=400), asked
         if document.get("_debug_render_only"):
             received.kind = "render"
             return _document(_rendered(asked)), asked
         if surface == "generate" or schema_asked(asked) is not None:
             received.kind = "constrained"
             return self._constrained(asked), asked
+        answer = self._chat(received, asked)
+        if asked.refused(answer):
+            return Answer(error="logprobs is not supported with tools + stream", status=400), asked
         received.kind = "chat"
-        return self._chat(received, asked), asked
+        return answer, asked
 
     def _constrained(self, asked: Asked) -> Answer:
         if self._replies:
@@ -392,7 +393,7 @@ class FakeOllama:
             if text in body:
                 return answer
         if self._scripted:
-            return self._scripted.popleft()
+            return self._scripted[0] if asked.refused(self._scripted[0]) else self._scripted.popleft()
         if _ends_in_a_result(asked):
             return DONE
         return SCENARIOS.get(asked.model.partition("fake:")[2], DONE)

@@ -134,6 +134,14 @@ def test_the_tap_shows_the_tokens_of_a_swallowed_call(server: FakeOllama) -> Non
     assert "".join(tokens) == SCENARIOS["swallowed"].raw
 
 
+def test_a_native_model_refuses_the_tap_beside_tools(server: FakeOllama) -> None:
+    server.script(SCENARIOS["lost"])
+    status, body = ask(server, "/api/chat", logprobs=True, tools=[{"type": "function", "function": TOOL}])
+    assert (status, body) == (400, b'{"error":"logprobs is not supported with tools + stream"}')
+    assert server.model_calls == 0
+    assert ask(server, "/api/chat", logprobs=True)[0] == 200
+
+
 def test_a_schema_is_answered_with_what_was_meant(server: FakeOllama) -> None:
     schema = {
         "type": "object",

@@ -16,7 +16,7 @@ CALL = (
 
 VALID = ("valid", "valid-after-text", "valid-after-thinking")
 MENDED = ("wrong-types", "wrong-name", "prefixed", "leaked", "leaked-after-text")
-ASKED_AGAIN = ("swallowed", "missing", "parse-error")
+ASKED_AGAIN = ("swallowed", "lost", "missing", "parse-error")
 """The scenarios of the fake that mean CALL: right as they come, repaired from what came, and asked for once more."""
 
 CALLS = VALID + MENDED + ASKED_AGAIN

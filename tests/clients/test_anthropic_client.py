@@ -113,6 +113,13 @@ def test_the_call_that_was_meant_arrives(
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_two_calls_stay_two(proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str) -> None:
+    fake.script(Answer(calls=(CALL, ("bookTable", {**CALL[1], "guests": "2"}))))
+    seen = WAYS[way](connect(proxy.url), ask("scripted"))
+    assert seen == Seen((CALL, ("book_table", {**CALL[1], "guests": 2})), "", "tool_use")
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_text_alone_stays_text(proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str) -> None:
     assert WAYS[way](connect(proxy.url), ask("text-only")) == Seen((), ANSWER, "end_turn")
     assert fake.model_calls == 1

@@ -213,6 +213,13 @@ def test_the_call_that_was_meant_arrives(
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_two_calls_stay_two(proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str) -> None:
+    fake.script(Answer(calls=(CALL, ("bookTable", {**CALL[1], "guests": "2"}))))
+    seen = WAYS[way](connect(proxy.url), request_for(way, "scripted"))
+    assert seen == Seen((CALL, ("book_table", {**CALL[1], "guests": 2})), "", FINISH[way])
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_text_alone_stays_text(proxy: Proxy, fake: FakeOllama, connect: Callable[[str], Any], way: str) -> None:
     assert WAYS[way](connect(proxy.url), request_for(way, "text-only")) == Seen((), ANSWER, STOP[way])
     assert fake.model_calls == 1
