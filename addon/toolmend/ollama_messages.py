@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from toolmend.model import Json, JsonObject
+from toolmend.surfaces.wire import object_of, objects_of, text_of
 
 DATA_URL: Final = re.compile(r"data:(?:image/(?:jpeg|jpg|png|webp))?;base64,")
 EFFORTS: Final[Mapping[str, Json]] = {
@@ -63,10 +64,10 @@ def to_openai_chat(surface: str, document: JsonObject) -> JsonObject:
     if surface == "openai-chat":
         return dict(document)
     chat = to_ollama_chat(surface, document)
-    options = _object(chat.get("options"))
+    options = object_of(chat.get("options"))
     out: JsonObject = {
         "model": chat.get("model"),
-        "messages": [_completion_message(m) for m in _objects(chat["messages"])],
+        "messages": [_completion_message(m) for m in objects_of(chat["messages"])],
     }
     if "tools" in chat:
         out["tools"] = chat["tools"]
@@ -95,7 +96,7 @@ def _completion_message(message: JsonObject) -> JsonObject:
     if images:
         urls: list[Json] = [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in images]
         out["content"] = [{"type": "text", "text": message.get("content", "")}, *urls]
-    calls = _objects(message.get("tool_calls"))
+    calls = objects_of(message.get("tool_calls"))
     if calls:
         out["tool_calls"] = [_completion_call(call) for call in calls]
     if "tool_call_id" in message:
@@ -104,7 +105,7 @@ def _completion_message(message: JsonObject) -> JsonObject:
 
 
 def _completion_call(call: JsonObject) -> JsonObject:
-    function = _object(call.get("function"))
+    function = object_of(call.get("function"))
     arguments = json.dumps(function.get("arguments", {}), ensure_ascii=False)
     return {
         "id": call.get("id", ""),
@@ -121,14 +122,14 @@ def _data_url(image: str) -> str:
 
 def images_of(chat: JsonObject) -> list[Json]:
     """Return the images of an /api/chat body in the order in which the prompt marks them."""
-    return [image for message in _objects(chat.get("messages")) for image in _strings(message.get("images"))]
+    return [image for message in objects_of(chat.get("messages")) for image in _strings(message.get("images"))]
 
 
 # Chat completions
 
 
 def _from_openai_chat(document: JsonObject) -> JsonObject:
-    given = _objects(document.get("messages"))
+    given = objects_of(document.get("messages"))
     messages: list[JsonObject] = []
     for message in given:
         _add_completion_message(messages, message, given)
@@ -150,7 +151,7 @@ def _from_openai_chat(document: JsonObject) -> JsonObject:
 
 def _add_completion_message(messages: list[JsonObject], message: JsonObject, given: list[JsonObject]) -> None:
     role, content = message.get("role"), message.get("content")
-    calls = [_call(call) for call in _objects(message.get("tool_calls"))]
+    calls = [_call(call) for call in objects_of(message.get("tool_calls"))]
     name = _tool_name(message, given) if str(role).lower() == "tool" else ""
     belongs = _filled(
         thinking=message.get("reasoning"), tool_calls=calls, tool_name=name, tool_call_id=message.get("tool_call_id")
@@ -166,7 +167,7 @@ def _add_completion_message(messages: list[JsonObject], message: JsonObject, giv
 
 
 def _completion_parts(content: list[Json]) -> Iterator[JsonObject]:
-    for part in _objects(content):
+    for part in objects_of(content):
         match part:
             case {"type": "text", "text": str(text)}:
                 yield {"content": text}
@@ -182,9 +183,9 @@ def _tool_name(message: JsonObject, given: list[JsonObject]) -> Json:
         return message["name"]
     wanted = message.get("tool_call_id")
     for before in reversed(given):
-        for call in _objects(before.get("tool_calls")):
+        for call in objects_of(before.get("tool_calls")):
             if wanted and call.get("id") == wanted:
-                return _object(call.get("function")).get("name")
+                return object_of(call.get("function")).get("name")
     return ""
 
 
@@ -208,7 +209,7 @@ def _from_openai_responses(document: JsonObject) -> JsonObject:
     if isinstance(given, str) and given:
         messages.append({"role": "user", "content": given})
     thinking = ""
-    items = _objects(given)
+    items = objects_of(given)
     for at, item in enumerate(items):
         following = items[at + 1] if at + 1 < len(items) else {}
         thinking = _add_item(messages, item, following, thinking)
@@ -217,10 +218,10 @@ def _from_openai_responses(document: JsonObject) -> JsonObject:
     options: JsonObject = {"temperature": _or(document.get("temperature"), 1.0)}
     options |= _renamed(document, {"top_p": "top_p", "max_output_tokens": "num_predict"})
     chat = _chat(document, messages, options, _thinking_effort(document.get("reasoning"), None))
-    text_format = _object(_object(document.get("text")).get("format"))
+    text_format = object_of(object_of(document.get("text")).get("format"))
     if text_format.get("type") == "json_schema" and isinstance(text_format.get("schema"), dict):
         chat["format"] = text_format["schema"]
-    if tools := [*_responses_tools(_objects(document.get("tools")))]:
+    if tools := [*_responses_tools(objects_of(document.get("tools")))]:
         chat["tools"] = [*tools]
     return chat
 
@@ -229,7 +230,7 @@ def _add_item(messages: list[JsonObject], item: JsonObject, following: JsonObjec
     """Add one input item to the messages. Returns the thinking that still waits for its message."""
     kind = item.get("type") or ("message" if item.get("role") else "")
     if kind == "reasoning":
-        return _text(item.get("encrypted_content"))
+        return text_of(item.get("encrypted_content"))
     if kind == "message":
         return _add_input_message(messages, item, following, thinking)
     if kind == "function_call":
@@ -257,13 +258,13 @@ def _add_input_message(messages: list[JsonObject], item: JsonObject, following: 
 
 
 def _has_call(message: JsonObject, call_id: Json) -> bool:
-    calls = _objects(message.get("tool_calls"))
+    calls = objects_of(message.get("tool_calls"))
     return message.get("role") == "assistant" and any(call.get("id") == call_id for call in calls)
 
 
 def _join(last: JsonObject, message: JsonObject) -> None:
     """Join a text that was replayed between a call and its output to the call's message."""
-    texts = [_text(last.get("content")), _text(message.get("content"))]
+    texts = [text_of(last.get("content")), text_of(message.get("content"))]
     last["content"] = "\n".join(text for text in texts if text)
     if images := [*_list(last.get("images")), *_list(message.get("images"))]:
         last["images"] = images
@@ -288,22 +289,22 @@ def _responses_content(content: Json) -> tuple[str, list[Json]]:
     """Return the text and the images of a message's content, or of a call's output."""
     if isinstance(content, str):
         return content, []
-    parts = _objects(content)
-    text = "".join(_text(part.get("text")) for part in parts if part.get("type") in ("input_text", "output_text"))
+    parts = objects_of(content)
+    text = "".join(text_of(part.get("text")) for part in parts if part.get("type") in ("input_text", "output_text"))
     images: list[Json] = []
     for part in parts:
         if part.get("type") == "input_image":
-            images += _image(_text(part.get("image_url")))
+            images += _image(text_of(part.get("image_url")))
     return text, images
 
 
 def _responses_tools(tools: list[JsonObject], prefix: str = "") -> Iterator[JsonObject]:
     """Yield the tools in chat form, those of a namespace as `namespace.name`."""
     for tool in tools:
-        name = _text(tool.get("name"))
+        name = text_of(tool.get("name"))
         full = name if not prefix or name.startswith(prefix) else prefix + name
         if tool.get("type") == "namespace":
-            yield from _responses_tools(_objects(tool.get("tools")), f"{full}." if full else "")
+            yield from _responses_tools(objects_of(tool.get("tools")), f"{full}." if full else "")
         elif tool.get("type") == "web_search":
             yield WEB_SEARCH
         else:
@@ -316,10 +317,10 @@ def _responses_tools(tools: list[JsonObject], prefix: str = "") -> Iterator[Json
 def _from_anthropic_messages(document: JsonObject) -> JsonObject:
     messages: list[JsonObject] = []
     system = document.get("system")
-    text = system if isinstance(system, str) else _joined_text(_objects(system))
+    text = system if isinstance(system, str) else _joined_text(objects_of(system))
     if text:
         messages.append({"role": "system", "content": text})
-    for message in _objects(document.get("messages")):
+    for message in objects_of(document.get("messages")):
         messages += _from_blocks(message)
     options = _renamed(
         document,
@@ -332,18 +333,18 @@ def _from_anthropic_messages(document: JsonObject) -> JsonObject:
         },
     )
     chat = _chat(document, messages, options, _anthropic_thinking(document))
-    if tools := [*_anthropic_tools(_objects(document.get("tools")))]:
+    if tools := [*_anthropic_tools(objects_of(document.get("tools")))]:
         chat["tools"] = [*tools]
     return chat
 
 
 def _from_blocks(message: JsonObject) -> list[JsonObject]:
     """Split one message into those of /api/chat: in a user's turn, the results stand before the text."""
-    role, content = _text(message.get("role")).lower(), message.get("content")
-    blocks: list[JsonObject] = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
+    role, content = text_of(message.get("role")).lower(), message.get("content")
+    blocks: list[JsonObject] = [{"type": "text", "text": content}] if isinstance(content, str) else objects_of(content)
     images: list[Json] = [image for block in blocks if block.get("type") == "image" for image in _source(block)]
     calls: list[Json] = [_block_call(block) for block in blocks if block.get("type") in ("tool_use", "server_tool_use")]
-    thoughts = [_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+    thoughts = [text_of(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
     results = [
         _block_result(block) for block in blocks if block.get("type") in ("tool_result", "web_search_tool_result")
     ]
@@ -354,15 +355,15 @@ def _from_blocks(message: JsonObject) -> list[JsonObject]:
 
 
 def _block_call(block: JsonObject) -> JsonObject:
-    arguments = _object(block.get("input"))
+    arguments = object_of(block.get("input"))
     return {"id": block.get("id", ""), "function": {"name": block.get("name", ""), "arguments": arguments}}
 
 
 def _block_result(block: JsonObject) -> JsonObject:
     content = block.get("content")
-    parts = _objects(content)
+    parts = objects_of(content)
     found = "".join(
-        f"- {_text(part.get('title'))}: {_text(part.get('url'))}\n"
+        f"- {text_of(part.get('title'))}: {text_of(part.get('url'))}\n"
         for part in parts
         if part.get("type") == "web_search_result"
     )
@@ -373,17 +374,17 @@ def _block_result(block: JsonObject) -> JsonObject:
 
 
 def _source(block: JsonObject) -> list[Json]:
-    data = _object(block.get("source")).get("data")
+    data = object_of(block.get("source")).get("data")
     return [data] if isinstance(data, str) else []
 
 
 def _anthropic_tools(tools: list[JsonObject]) -> Iterator[JsonObject]:
-    searches = any(_text(tool.get("type")).startswith("web_search") for tool in tools)
+    searches = any(text_of(tool.get("type")).startswith("web_search") for tool in tools)
     for tool in tools:
-        if _text(tool.get("type")).startswith("web_search"):
+        if text_of(tool.get("type")).startswith("web_search"):
             yield WEB_SEARCH
         elif not (searches and tool.get("name") == "web_search"):
-            yield _tool("function", _text(tool.get("name")), tool.get("description"), tool.get("input_schema"))
+            yield _tool("function", text_of(tool.get("name")), tool.get("description"), tool.get("input_schema"))
 
 
 def _anthropic_thinking(document: JsonObject) -> Json:
@@ -394,7 +395,7 @@ def _anthropic_thinking(document: JsonObject) -> Json:
             # /v1/messages drops the wish for a model that cannot think, /api/chat refuses it; saying nothing comes
             # to the same for both.
             return None
-    effort = _text(_object(document.get("output_config")).get("effort")).strip().lower()
+    effort = text_of(object_of(document.get("output_config")).get("effort")).strip().lower()
     return {"xhigh": "high"}.get(effort, effort if effort in ("high", "medium", "low", "max") else None)
 
 
@@ -420,23 +421,23 @@ def _thinking_effort(reasoning: Json, effort: Json) -> Json:
 
 
 def _call(call: JsonObject) -> Json:
-    function = _object(call.get("function"))
+    function = object_of(call.get("function"))
     arguments = _arguments(function.get("arguments"))
     return {"id": call.get("id", ""), "function": {"name": function.get("name", ""), "arguments": arguments}}
 
 
 def _arguments(text: Json) -> JsonObject:
     if not isinstance(text, str):
-        return _object(text)
+        return object_of(text)
     try:
-        return _object(json.loads(text))
+        return object_of(json.loads(text))
     except (ValueError, RecursionError):
         return {}
 
 
 def _tool(kind: Json, name: str, description: Json, parameters: Json) -> JsonObject:
     function: JsonObject = {"name": name, **_filled(description=description)}
-    return {"type": kind, "function": {**function, "parameters": _object(parameters)}}
+    return {"type": kind, "function": {**function, "parameters": object_of(parameters)}}
 
 
 def _image(url: str) -> list[Json]:
@@ -459,27 +460,15 @@ def _filled(**values: Json) -> JsonObject:
 
 
 def _joined_text(blocks: list[JsonObject]) -> str:
-    return "".join(_text(block.get("text")) for block in blocks if block.get("type") == "text")
+    return "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
 
 
 def _or(value: Json, default: Json) -> Json:
     return default if value is None else value
 
 
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
 def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in _list(value) if isinstance(item, dict)]
 
 
 def _strings(value: Json) -> list[str]:
