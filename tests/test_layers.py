@@ -11,13 +11,23 @@ PACKAGE = Path(__file__).resolve().parents[1] / "addon" / "toolmend"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SHELL = ("mitm", "cli", "commands")
 LAYERS = [
-    {"model", "lenient_json"},
-    {"framing", "surfaces", "settings"},
+    {"model", "lenient_json", "shapes", "settings"},
+    {"framing", "surfaces", "limits"},
     {"dialects"},
     {"repair"},
-    {"tool_choice", "follow_up", "upstreams", "ollama_messages", "grammar_schema"},
+    {
+        "tool_choice",
+        "follow_up",
+        "upstreams",
+        "ollama_messages",
+        "grammar_schema",
+        "envelopes",
+        "question_bodies",
+        "wanted",
+    },
     {"exchange", "report"},
-    {"recordings", "redaction", "extracting", "minimizing", "html_report", "pytest_plugin"},
+    {"recordings", "har", "redaction", "private_values", "body_texts", "request_shape", "checking", "extracting"}
+    | {"minimizing", "html_report", "pytest_plugin"},
 ]
 JSONSCHEMA_USERS = {"repair/schema.py"}
 

@@ -41,6 +41,7 @@ FRAMINGS: Final[dict[str, Framing]] = {
     "application/json": "json",
 }
 FAR: Final = 1 << 62
+LOST_ERROR: Final = "the server could not read the tool call that the model wrote"
 
 
 def framing_of(content_type: str) -> Framing:
@@ -246,7 +247,9 @@ class Exchange:
         self.received_turn = turn
         if self.constrained:
             turn = read_envelope(turn, self.request)
-        self.outcome = judge(repair_turn(turn, self.request), self.request)
+        outcome = judge(repair_turn(turn, self.request), self.request)
+        mended = self._builder.repairs(self.surface.finish_says_calls)
+        self.outcome = replace(outcome, repairs=(*mended, *outcome.repairs))
         self._learn(self.outcome)
         self._questions = Questions(self.surface, self.request, self.outcome, self.server, self.settings)
         return self._ask(None)
@@ -290,11 +293,16 @@ class Exchange:
         outcome = self.outcome
         assert outcome is not None
         if not outcome.repairs or not self._is_better(outcome):
-            return self.unsent()
+            return self.unsent() + self._lost_error(outcome)
         held = [held.frame for held in self._held]
         out = self._written(outcome.turn, held)
         self._held.clear()
         return self.unsent() + out
+
+    def _lost_error(self, outcome: Outcome) -> list[bytes]:
+        """Say that the server failed, where the tap made it lose its own words: without it this were an error."""
+        frame = self.surface.error_frame(LOST_ERROR) if self.tapped and outcome.turn.error == "" else None
+        return [] if frame is None else [frame]
 
     def _is_better(self, outcome: Outcome) -> bool:
         """Tell whether the repaired turn is worth more than what came: a half call lifted out of text is not."""

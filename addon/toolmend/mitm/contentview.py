@@ -16,7 +16,7 @@ from toolmend import report
 ENTRY: Final = "toolmend"
 FIRST, HIDDEN = 2.0, -1.0
 IS_OLD: Final = not hasattr(contentviews, "Contentview")
-_Base: Any = contentviews.View if IS_OLD else contentviews.Contentview  # one of them exists
+_Base: Any = getattr(contentviews, "View" if IS_OLD else "Contentview")  # one of them exists
 
 
 def explained(found: flow.Flow | None) -> str | None:
@@ -66,7 +66,7 @@ def add() -> None:
 def remove() -> None:
     """Take the view away again."""
     if IS_OLD:
-        contentviews.remove(_VIEW)
+        getattr(contentviews, "remove")(_VIEW)  # noqa: B009 - mitmproxy 12 does not have it
     else:
         # mitmproxy 12 has no call for it.
         contentviews.registry._by_name.pop(_VIEW.name, None)

@@ -370,6 +370,10 @@ class OpenAIChat(ToolSurface):
             raw = event(left) if cut is None else cut.encode()
         return (_open_with_role(raw) if first else (raw,)), text
 
+    def error_frame(self, message: str) -> bytes | None:
+        """Make the frame that OpenAI's clients raise for: Ollama's own loses its text (openai.go, toChunk)."""
+        return event({"error": {"message": message, "type": "api_error", "param": None, "code": None}})
+
 
 def _is_for_tap_only(document: JsonObject) -> bool:
     choice = _choice(document)

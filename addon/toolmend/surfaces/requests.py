@@ -115,6 +115,10 @@ class ToolSurface:
         """Return a tool choice whose form we do not know, as text for a warning; None when it is fine or absent."""
         return None if self.read_choice(document) else dump_text(document.get("tool_choice"))[:200]
 
+    def error_frame(self, message: str) -> bytes | None:
+        """Make the frame that says an error in mid-stream; None: the server's own frame says it."""
+        return None
+
     def with_tools(self, document: JsonObject, names: Sequence[str]) -> JsonObject:
         """Return a copy that offers only these tools, in their order; `tools` goes away when none is left."""
         kept = keep_tools(document.get("tools"), names)

@@ -100,3 +100,6 @@ class Surface(Protocol):
             opener that the tap made superfluous is put back), and the tokens' text, "" when it carries none; join them
             with `wire.join_tokens`. Surfaces that cannot be tapped return the frame and "".
         """
+
+    def error_frame(self, message: str) -> bytes | None:
+        """Make the frame that says an error in mid-stream; None where the server's own frame says it."""
