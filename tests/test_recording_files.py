@@ -82,7 +82,7 @@ def test_mitmdump_prints_a_recording(tmp_path: Path) -> None:
 
 def test_a_stock_filter_picks_entries_by_their_role(tmp_path: Path) -> None:
     picked = {
-        role: mitmdump(tmp_path, "-nr", str(FILES[ASKED]), "--flow-detail", "1", f"~hs 'role: {role}'").count("POST")
+        role: mitmdump(tmp_path, "-nr", str(FILES[ASKED]), "--flow-detail", "1", f"~hs 'Role: {role}'").count("POST")
         for role in ("original", "follow-up", "delivered")
     }
     assert picked == {"original": 1, "follow-up": 1, "delivered": 1}
