@@ -28,7 +28,6 @@ TIMEOUT = 60
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Be in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
 
 

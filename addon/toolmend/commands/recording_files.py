@@ -17,9 +17,9 @@ from toolmend.recordings import FormatError, Recording
 FOLDER: Final = Path("recordings")
 
 
-def console() -> Console:
-    """Return a console for standard output: colours and width of a terminal, plain text elsewhere."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+def console(plain_width: int = 240) -> Console:
+    """Return a console for standard output: colours and width of a terminal; elsewhere plain text of this width."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else plain_width)
 
 
 def complain(command: str, text: str) -> None:

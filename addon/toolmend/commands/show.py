@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show, and return 0, or 1 when a file cannot be read."""
-    out = recording_files.console()
+    out = recording_files.console(plain_width=120)
     try:
         files = list(recording_files.find_files(arguments.paths))
     except FileNotFoundError as error:
