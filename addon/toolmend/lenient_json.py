@@ -123,7 +123,7 @@ def is_cut(text: str) -> bool:
 
     A text in which only closers are missing is not cut, unless it ends in a number or an opener.
     """
-    if _strict(text) is not None:
+    if not text.strip() or _strict(text) is not None:
         return False
     opened = OPEN_FENCE.match(text)
     begin = _end(BLANK, text, opened.end() if opened else 0)
@@ -312,10 +312,22 @@ class _Reader:
         return self.leave()
 
     def closes_outer(self, character: str) -> bool:
-        """Tell whether a wrong closer ends a container further out; one with the right closer behind it is surplus."""
+        """Tell whether a wrong closer ends a container further out; one with the right closer behind it is surplus.
+
+        With a comma behind it, what comes next says where it goes on: with a key in an object, without in a list.
+        """
+        if character not in self.open[:-1]:
+            return False
         end = _end(SPACE, self.text, self.position + 1)
         follows = self.text[end : end + 1]
-        return character in self.open[:-1] and follows not in (self.open[-1], ",")
+        if follows != ",":
+            return follows != self.open[-1]
+        outer = len(self.open) - 1 - self.open[-2::-1].index(character)
+        after = "}" if STRING_KEY.match(self.text, _end(SPACE, self.text, end + 1)) else "]"
+        here, there = self.open[-1] == after, outer > 1 and self.open[outer - 2] == after
+        if here == there:
+            raise _Unreadable
+        return there
 
     def begins_member(self, closer: str, *, needs_comma: bool) -> bool:
         if needs_comma:

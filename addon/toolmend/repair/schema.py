@@ -194,8 +194,7 @@ def _validator(text: str) -> Validator:
     schema = json.loads(text)
     old = isinstance(schema, dict) and re.search(r"draft-0[4-7]", str(schema.get("$schema", "")))
     checker = DRAFT_7 if old else DRAFT_2020
-    tidied = _tidy(schema, tuples="items" if old else "prefixItems", depth=0)
-    root = tidied if isinstance(tidied, dict) else {"not": {}} if tidied is False else {}
+    root = _tidy(schema, tuples="items" if old else "prefixItems", depth=0)
     _drop_dead_references(root, root)
     return Validator(checker(root), root)
 
@@ -272,7 +271,7 @@ def _problem(error: ValidationError) -> Problem:
 # Tidying
 
 
-def _tidy(schema: Any, *, tuples: str, depth: int) -> JsonObject | bool:
+def _tidy(schema: Any, *, tuples: str, depth: int) -> JsonObject:
     """Copy what is a schema in a schema: each keyword only in a form that can be checked.
 
     Args:
@@ -280,16 +279,17 @@ def _tidy(schema: Any, *, tuples: str, depth: int) -> JsonObject | bool:
         tuples: The keyword that this draft uses for a list of schemas by position.
         depth: How deep in the schema it stands.
     """
-    if isinstance(schema, bool):
-        return schema
+    if schema is False:
+        return {"not": {}}  # jsonschema loses the place of a schema that is just `false`
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return {}
 
-    def inner(part: Any) -> JsonObject | bool:
+    def inner(part: Any) -> JsonObject:
         return _tidy(part, tuples=tuples, depth=depth + 1)
 
     tidy: JsonObject = {key: schema[key] for key in KEPT if key in schema}
-    tidy |= {key: inner(schema[key]) for key in ONE if isinstance(schema.get(key), dict | bool)}
+    tidy |= {key: inner(schema[key]) for key in ONE if isinstance(schema.get(key), dict)}
+    tidy |= {key: schema[key] for key in ONE if isinstance(schema.get(key), bool)}
     for key in MANY:
         parts = schema.get(key)
         if isinstance(parts, list) and 0 < len(parts) <= MAX_BRANCHES:
@@ -317,7 +317,9 @@ def _tidy_plain(schema: Mapping[str, Any]) -> JsonObject:
         if isinstance(schema.get(key), str):
             tidy[key] = schema[key]
     for key in COUNTS + LEAST + LIMITS:
-        if _is_number(schema.get(key)) and not (key == "multipleOf" and schema[key] <= 0):
+        # No number of things is below none, and nothing is a multiple of nothing: no schema says so.
+        least = 0 if key in COUNTS + LEAST else 5e-324 if key == "multipleOf" else float("-inf")
+        if _is_number(schema.get(key)) and schema[key] >= least:
             tidy[key] = schema[key]
     if isinstance(schema.get("uniqueItems"), bool):
         tidy["uniqueItems"] = schema["uniqueItems"]

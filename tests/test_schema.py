@@ -1,0 +1,122 @@
+"""Schemas come from strangers: they are checked, and can neither raise, hang nor fetch."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from toolmend.model import Fault, Json
+from toolmend.repair.schema import faults, pointer, validator
+
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+DAY: Json = {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}
+
+
+def found(value: Json, schema: Json) -> list[tuple[str, str]]:
+    return [(fault.path, fault.keyword) for fault in faults(value, schema)]
+
+
+FAULTY: list[tuple[str, Json, Json, list[tuple[str, str]]]] = [
+    ("a type", {"properties": {"a": {"type": "integer"}}}, {"a": "3"}, [("/a", "type")]),
+    ("a missing member", {"type": "object", "required": ["a/b"]}, {}, [("/a~1b", "required")]),
+    ("two surplus members", {"additionalProperties": False}, {"a": 1, "b~": 2}, [("/a", "additionalProperties"), ("/b~0", "additionalProperties")]),
+    ("an item", {"properties": {"a": {"items": {"enum": ["x"]}}}}, {"a": ["x", "y"]}, [("/a/1", "enum")]),
+    ("$defs", {"$defs": {"Day": DAY}, "properties": {"d": {"$ref": "#/$defs/Day"}}}, {"d": {}}, [("/d/hour", "required")]),
+    ("definitions", {"definitions": {"a/b": DAY}, "$ref": "#/definitions/a~1b"}, {}, [("/hour", "required")]),
+    ("a reference in draft 7", {**DRAFT_7, "definitions": {"D": DAY}, "allOf": [{"$ref": "#/definitions/D"}]}, {}, [("/hour", "required")]),
+    ("anyOf", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", [("", "anyOf")]),
+    ("oneOf", {"oneOf": [{"type": "integer"}, {"minimum": 2}]}, 3, [("", "oneOf")]),
+    ("allOf", {"allOf": [{"type": "integer"}, {"maximum": 2}]}, 3, [("", "maximum")]),
+    ("items by position", {"prefixItems": [{"type": "integer"}]}, ["x"], [("/0", "type")]),
+    ("items by position, in draft 7", {**DRAFT_7, "items": [{"type": "integer"}]}, ["x"], [("/0", "type")]),
+    ("items by position, written the old way", {"items": [{"type": "integer"}]}, ["x"], [("/0", "type")]),
+    ("a schema that is false", {"properties": {"a": False}}, {"a": 1}, [("/a", "not")]),
+    ("a pattern", {"pattern": "^[a-z]+$"}, "A", [("", "pattern")]),
+    ("members by pattern", {"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n": "1"}, [("/n", "type")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "value", "wanted"), [row[1:] for row in FAULTY], ids=[row[0] for row in FAULTY])
+def test_what_does_not_fit_is_a_fault_with_its_place(schema: Json, value: Json, wanted: list[tuple[str, str]]) -> None:
+    assert found(value, schema) == wanted
+
+
+def test_a_fault_names_the_place_and_the_value() -> None:
+    schema: Json = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days", "city"]}
+    assert faults({"days": "3"}, schema, "/calls/0/arguments") == (
+        Fault("/calls/0/arguments/days", "type", '/calls/0/arguments/days is "3", expected integer'),
+        Fault("/calls/0/arguments/city", "required", "/calls/0/arguments/city is missing"),
+    )
+
+
+def test_a_message_stays_short() -> None:
+    (fault,) = faults("x" * 1_000_000, {"type": "integer"})
+    assert len(fault.message) < 200
+
+
+NO_SCHEMAS: list[Json] = [
+    None,
+    [],
+    "object",
+    True,
+    {},
+    {"type": "banana"},
+    {"type": ["integer", 3]},
+    {"properties": None, "required": "a", "enum": "x", "items": 3},
+    {"required": [1, None]},
+    {"anyOf": []},
+    {"anyOf": "x"},
+    {"minimum": "3", "maxLength": None, "multipleOf": 0},
+    {"pattern": "("},
+    {"patternProperties": {"(": {"type": "integer"}}},
+    {"$ref": "https://example.org/schema.json"},
+    {"$ref": "other.json#/x"},
+    {"$ref": "#/nowhere"},
+    {"$ref": "#"},
+    {"$ref": 3},
+    {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+    {"dependentRequired": {"a": 3}},
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=str)
+def test_what_is_no_schema_accepts_everything(schema: Json) -> None:
+    for value in ({}, {"a": "x"}, [1], "x", 3, None):
+        assert faults(value, schema) == ()
+
+
+HOSTILE: list[tuple[str, Json, Json]] = [
+    ("a pattern that backtracks", {"pattern": "^(a+)+$"}, "a" * 100_000 + "b"),
+    ("a pattern with a choice", {"pattern": "^(a|a)*$"}, "a" * 100_000 + "b"),
+    ("a pattern of many stars", {"pattern": "(.*)(.*)(.*)(.*)x"}, "b" * 100_000),
+    ("ten thousand branches", {"anyOf": [{"const": number} for number in range(10_000)]}, -1),
+    ("branches of branches", {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 100}}, "$ref": "#/$defs/a"}, 1),
+    ("branches for each item", {"items": {"anyOf": [{"const": number} for number in range(200)]}}, [-1] * 100_000),
+    ("objects that must differ", {"uniqueItems": True}, [{"a": number} for number in range(5_000)]),
+    ("a huge number", {"multipleOf": 0.1}, 10**400),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
+def test_checking_ends_whatever_the_schema_says(schema: Json, value: Json) -> None:
+    start = time.process_time()
+    assert faults(value, schema) == ()
+    assert time.process_time() - start < 5
+
+
+def test_a_schema_nested_too_deep_accepts_everything() -> None:
+    schema: Json = {"type": "integer"}
+    for _ in range(5_000):
+        schema = {"properties": {"a": schema}}
+    assert faults({"a": "x"}, schema) == ()
+
+
+def test_a_schema_is_made_ready_once() -> None:
+    schema: Json = {"type": "object"}
+    assert validator(schema) is validator(schema)
+    assert validator(schema) is validator({"type": "object"})
+
+
+def test_a_pointer_escapes_its_steps() -> None:
+    assert pointer("/calls/0/arguments", "a/b", 0, "c~d") == "/calls/0/arguments/a~1b/0/c~0d"
