@@ -83,7 +83,7 @@ COERCED: list[tuple[str, Json, Json, Json]] = [
     ("nothing, where it is allowed by name", {"enum": ["a", None]}, "null", None),
     ("the only value", {"const": "Text"}, "text", "text".title()),
     ("a value out of a schema's echo", TEXT, {"type": "string", "value": "Oslo"}, "Oslo"),
-    ("an object where the description asks for JSON", {**TEXT, "description": "JSON string of the arguments"}, {"url": "x"}, '{"url": "x"}'),
+    ("an object where the description asks for JSON", {"type": "string", "description": "JSON string of the arguments"}, {"url": "x"}, '{"url": "x"}'),
 ]  # fmt: skip
 
 

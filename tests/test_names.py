@@ -140,7 +140,7 @@ SEARCH = Tool("search_documents", schema("query", query=TEXT))
 
 def meant_tool(name: str, arguments: Json, *offered: Tool) -> str | None:
     tool = meant(ToolCall("", name, arguments), offered, lambda tool: True)
-    return tool and tool.name
+    return None if tool is None else tool.name
 
 
 def test_an_invented_name_is_the_tool_that_says_the_same_and_alone_takes_these_arguments() -> None:
