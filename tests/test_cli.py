@@ -242,7 +242,7 @@ def test_the_path_is_a_file_that_mitmproxy_loads(capsys: pytest.CaptureFixture[s
     assert cli.main(["--path"]) == 0
     path = Path(capsys.readouterr().out.strip())
     assert path.name == "toolmend_addon.py"
-    assert "addons = [" in path.read_text()
+    assert "addons = find_addons()" in path.read_text()
 
 
 def test_a_mistyped_command_is_told_and_not_started(capsys: pytest.CaptureFixture[str]) -> None:
@@ -331,8 +331,10 @@ def _inside() -> None:
             assert "already stands in front of Ollama 0.12.0, on http://127.0.0.1:11434" in second.stderr
         finally:
             running.terminate()
-            running.communicate(timeout=PATIENCE)
+            said = running.communicate(timeout=PATIENCE)[0]
         assert fake.model_calls == 1
+        assert 'book_table repaired: /guests "4" -> 4' in said
+        assert "client connect" not in said
 
 
 if __name__ == "__main__":

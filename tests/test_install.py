@@ -118,6 +118,21 @@ def test_a_mitmproxy_without_jsonschema_says_so_and_passes_everything(tmp_path: 
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("mitmproxy.version.VERSION = '10.4.2'", "this is mitmproxy 10.4.2, and toolmend needs 11.0.2 or newer"),
+        ("sys.version_info = (3, 10, 4)", "and toolmend needs 3.11 or newer, so every flow passes untouched"),
+    ],
+)
+def test_what_is_too_old_is_told_and_passes_everything(change: str, said: str) -> None:
+    script = ROOT / "addon" / "toolmend_addon.py"
+    code = f"import sys, runpy, mitmproxy.version; {change}; print(runpy.run_path({str(script)!r})['addons'])"
+    done = run(sys.executable, "-c", code)
+    assert done.stdout == "[]\n"
+    assert said in done.stderr
+
+
 @pytest.mark.parametrize("tool", ["uv", "pipx"])
 @needs_hatchling
 def test_the_tool_installers_make_the_command(tool: str, source: Path, tmp_path: Path) -> None:

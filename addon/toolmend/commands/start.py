@@ -123,7 +123,8 @@ def plan(given: Given, environ: Mapping[str, str]) -> Plan:
     script = ("-s", str(launch.script()))
     if given.only_tells:
         return Plan((*script, *given.rest), ())
-    quiet_flows = () if given.sets("flow_detail") or "--flow-detail" in given.rest else ("--set", "flow_detail=0")
+    detailed = given.sets("flow_detail") or any(word.startswith("--flow-detail") for word in given.rest)
+    calm = () if detailed else ("--set", "flow_detail=0")
     safe = () if given.listen_host or given.sets("listen_host") else ("--listen-host", LOOPBACK)
     host = given.listen_host or given.value("listen_host") or LOOPBACK
     if given.modes:
@@ -131,7 +132,7 @@ def plan(given: Given, environ: Mapping[str, str]) -> Plan:
         if any(mode.partition(":")[0] in SHARING_MODES and "@" not in mode for mode in given.modes):
             _need_port(host, _port(given, PROXY_PORT))
         keep = () if given.sets("keep_host_header") or not _keeps_host(given.modes) else _KEEP
-        return Plan((*script, *quiet_flows, *safe, *keep, *given.rest), ())
+        return Plan((*script, *calm, *safe, *keep, *given.rest), ())
     found = _find(environ)
     port = _port(given, ollama_host.room_left(found.address))
     if found.address.is_loopback and port == found.address.port:
@@ -146,7 +147,7 @@ def plan(given: Given, environ: Mapping[str, str]) -> Plan:
     if given.listen_port is None and not given.sets("listen_port"):
         arguments += ["-p", str(port)]
     lines = _lines(found, Address("http", host, port), environ)
-    return Plan((*script, *quiet_flows, *safe, *arguments, *given.rest), tuple(lines))
+    return Plan((*script, *calm, *safe, *arguments, *given.rest), tuple(lines))
 
 
 _KEEP: Final = ("--set", "keep_host_header=true")
