@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from toolmend.dialects.blocks import INTENT, Block, Walker
+from toolmend.dialects.blocks import Block
+from toolmend.dialects.positions import INTENT
 from toolmend.dialects.source import Source
 from toolmend.dialects.table import DIALECTS, Dialect
+from toolmend.dialects.walk import Walker
 from toolmend.model import Tool, ToolCall
 
 __all__ = ["DIALECTS", "Dialect", "Found", "find_calls"]
@@ -68,15 +70,15 @@ def find_calls(
 
 def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
     """Return the blocks that may be calls, and those that only show one."""
-    walker, at, mode = Walker(source), 0, ""
+    walker, at = Walker(source.tools), 0
     blocks: list[Block] = []
     shown: list[Block] = []
     while True:
-        step = walker.next_block(at, mode)
+        step = walker.next_block(source, at)
         if step.block is None:
             return blocks, shown
         (shown if step.block.shown else blocks).append(step.block)
-        at, mode = max(step.block.end, at + 1), ""
+        at = max(step.block.end, at + 1)
         if source.effort <= 0:
             return [], []
 
@@ -90,7 +92,7 @@ STRONG = re.compile(r"<tool_call|<function|<invoke|<[|｜]\s?tool|\[TOOL_CALLS\]
 
 
 def visible(text: str) -> tuple[str, bool]:
-    """Return raw model output without its thinking, and whether what is left still is thinking (it was never closed)."""
+    """Return raw model output without its thinking, and whether what is left is thinking that was never closed."""
     opened = THOUGHT.match(text)
     end = THOUGHT_END.search(text, opened.end() if opened else 0)
     if end is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, State, blank_end, call, properties
+from toolmend.dialects.pythonic import unescaped
+from toolmend.dialects.source import Broken, Reading, Source, blank_end, call, properties
 from toolmend.model import Json, JsonObject, Tool
 
 DEPTH: Final = 64
@@ -24,14 +25,6 @@ WORDS: Final[dict[str, Json]] = {
     **dict.fromkeys(("false", "False"), False),
     **dict.fromkeys(("null", "None")),
 }
-
-
-class Broken(Exception):  # noqa: N818 - a result, caught in this module
-    """Say that this is no object of this form, or that the text ends inside it."""
-
-    def __init__(self, state: State) -> None:
-        super().__init__(state)
-        self.state = state
 
 
 def read_gemma(source: Source, at: int, *, inside: bool) -> Reading | None:
@@ -132,8 +125,6 @@ class _Reader:
         return self.bare(at)
 
     def json_string(self, at: int) -> tuple[Json, int]:
-        from toolmend.dialects.pythonic import unescaped
-
         match = JSON_STRINGS[self.text[at]].match(self.text, at)
         if match is None:
             raise Broken("cut")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, blank_end, call
+from toolmend.dialects.source import Reading, Source, State, blank_end, call
 from toolmend.model import Json, ToolCall
 
 FORM: Final = "harmony"
@@ -21,7 +21,8 @@ RECIPIENT = re.compile(r"\bto=\s*(?:functions?[. ])?(?P<name>[\w.:/-]+)")
 TOKEN = re.compile(r"<\|(?:end|call|return|start|channel|eot|eom)\|>")
 ENDS = re.compile(r"(?:\s*<\|(?:end|call|return|eot|eom|endoftext)\|>)*\s*")
 REMAINS = re.compile(
-    r"(?:<\|(?:start|channel)\|>|assistant|commentary|analysis|\s)*+to=\s*(?:functions?[. ])?(?P<name>[\w:/-]+(?:\.[\w:/-]+)*?)"
+    r"(?:<\|(?:start|channel)\|>|assistant|commentary|analysis|\s)*+"
+    r"to=\s*(?:functions?[. ])?(?P<name>[\w:/-]+(?:\.[\w:/-]+)*?)"
     r"(?:(?:<\|\w+\|>|commentary|analysis|assistant|json|code|\s)++)?(?=\{)"
 )
 OPEN_REMAINS = re.compile(
@@ -56,14 +57,14 @@ def _read_messages(source: Source, at: int) -> Reading:
         if header is None:
             if calls and not text[position:].strip():
                 break
-            state = "cut" if OPEN_HEADER.match(text, position) and calls else "unreadable"
+            state: State = "cut" if OPEN_HEADER.match(text, position) and calls else "unreadable"
             return Reading(len(text), tuple(calls), state, FORM, marker=True)
         words = header["words"]
         recipient, channel = RECIPIENT.search(words), CHANNEL.search(words)
         if recipient and not recipient["name"].startswith("user"):
             item = _arguments(source, header.end())
             if isinstance(item, str):
-                return Reading(len(text), tuple(calls), item, FORM, marker=True)  # type: ignore[arg-type] # a state
+                return Reading(len(text), tuple(calls), item, FORM, marker=True)
             value, position = item
             calls.append(call(source.clean_name(recipient["name"]), value, FORM))
         else:
@@ -85,7 +86,7 @@ def _read_messages(source: Source, at: int) -> Reading:
     return Reading(position, tuple(calls), form=FORM, marker=True, kept="".join(kept).strip(), chatter=bool(calls))
 
 
-def _arguments(source: Source, at: int) -> tuple[Json, int] | str:
+def _arguments(source: Source, at: int) -> tuple[Json, int] | State:
     text = source.text
     if text.startswith("{", at):
         return source.json_at(at)

@@ -1,7 +1,8 @@
 """Read calls written as JSON: one object, several, an array; in every key style that models use.
 
-Hermes, Granite, Nemotron, Jamba, Hunyuan, MiniMax-M1, Mistral's older arrays, Command-R, Llama 3, functools, xLAM, Apertus,
-InternLM, llama.cpp's generic envelope and the OpenAI object copied from a history: they differ in the marker before it.
+Hermes, Granite, Nemotron, Jamba, Hunyuan, MiniMax-M1, Mistral's older arrays, Command-R, Llama 3, functools, xLAM,
+Apertus, InternLM, llama.cpp's generic envelope and the OpenAI object copied from a history: they differ in the marker
+before it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, State, blank_end, call, decoded, folded, properties, takes
+from toolmend.dialects.source import Reading, Source, State, blank_end, call, decoded, folded, properties, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 NAME_KEYS: Final = (
@@ -39,19 +40,17 @@ ARGUMENT_KEYS: Final = (
     "function_arguments",
 )
 ENVELOPES: Final = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tools")
-SIDE_KEYS: Final = frozenset(
-    "id type index tool_call_id call_id role content thought thoughts thinking reasoning status".split()
-)
+SIDE_KEYS: Final = words("id type index tool_call_id call_id role content thought thoughts thinking reasoning status")
 CALL_KEYS: Final = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *ENVELOPES, *SIDE_KEYS))
 
-OPENING = re.compile(r"[\[\s]*+\{\s*+")
+OPENING = re.compile(r"[\[\s]{0,64}+\{\s*+")
 KEY = re.compile(r"[\"'“”‘’`]?(?P<key>[\w.$-]+)[\"'“”‘’`]?\s*+:\s*+")
 PARTIAL_KEY = re.compile(r"[\"'“”‘’`]?(?P<key>[\w.$-]*+)[\"'“”‘’`]?\s*+:?\s*+\Z")
 SCALAR = re.compile(
     r"(?:\"(?P<text>[^\"\n]{0,200})\"|'(?P<other>[^'\n]{0,200})'|[\w.+-]++|\[\s*\"[^\"\n]{0,100}\"\s*\])\s*+"
 )
 PARTIAL_SCALAR = re.compile(r"(?:\"[^\"\n]{0,200}|'[^'\n]{0,200}|[\w.+-]*+|\[\s*(?:\"[^\"\n]{0,100}(?:\"\s*)?)?)\Z")
-ARRAY_OPENING = re.compile(r"\[[\[\s]*+(?=\{)")
+ARRAY_OPENING = re.compile(r"\[[\[\s]{0,64}+(?=\{)")
 BETWEEN = re.compile(r"[\s,;]*+")
 ARRAY_END = re.compile(r"[\s,]*+\]++")
 MEMBERS: Final = 6
@@ -210,7 +209,7 @@ def may_be_call(source: Source, at: int) -> bool:
     text = source.text
     opening = OPENING.match(text, at)
     if opening is None:
-        return not source.final and re.compile(r"[\[\s]*+\Z").match(text, at) is not None
+        return not source.final and re.compile(r"[\[\s]{0,64}+\Z").match(text, at) is not None
     position = opening.end()
     named = ""
     for _ in range(MEMBERS):
@@ -246,8 +245,3 @@ def _partial_key(source: Source, at: int) -> bool:
         return False
     key = match["key"]
     return any(known.startswith(key) for known in CALL_KEYS) or any(tool.name.startswith(key) for tool in source.tools)
-
-
-def fits_exactly(source: Source, value: Json) -> bool:
-    """Tell whether a value is an object that exactly one offered tool takes."""
-    return isinstance(value, dict) and sum(takes(tool, value) for tool in source.tools) == 1

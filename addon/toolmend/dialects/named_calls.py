@@ -28,12 +28,12 @@ def read_named(source: Source, at: int, *, inside: bool) -> Reading | None:
     text = source.text
     if text.startswith(">>>", at):
         return _read_recipient(source, at)
-    if not inside and not text.startswith("<|from|>", at):
-        return None
     head = _head(source, at)
     if head is None:
         return None
     pieces, position, separated = head
+    if not inside and not (separated and (text.startswith("<|from|>", at) or _is_offered(source, pieces))):
+        return None
     if not text.startswith("{", position):
         return _without_object(source, pieces, position, separated=separated)
     if not _is_name(source, pieces, separated=separated):
@@ -68,7 +68,7 @@ def _head(source: Source, at: int) -> tuple[list[str], int, bool] | None:
     text, position, pieces, separated = source.text, at, [], False
     while position - at < LONGEST:
         words = WORDS.match(text, position)
-        assert words is not None  # noqa: S101 - it matches the empty text
+        assert words is not None
         if words[0].strip():
             pieces.append(words[0].strip())
         position = words.end()
@@ -82,6 +82,10 @@ def _head(source: Source, at: int) -> tuple[list[str], int, bool] | None:
         if tag.name == "callid":
             continue
     return (pieces, blank_end(text, position), separated) if pieces or separated else None
+
+
+def _is_offered(source: Source, pieces: list[str]) -> bool:
+    return bool(pieces) and source.tool(source.clean_name(pieces[0])) is not None
 
 
 def _is_name(source: Source, pieces: list[str], *, separated: bool) -> bool:

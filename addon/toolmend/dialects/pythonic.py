@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, State, blank_end, call
+from toolmend.dialects.source import Broken, Reading, Source, State, blank_end, call
 from toolmend.model import Json, JsonObject, ToolCall
 
 DEPTH: Final = 64
@@ -54,16 +54,9 @@ ESCAPES: Final = {
 }
 SURROGATE = re.compile("[\ud800-\udfff]")
 ECHO = re.compile(
-    r"\[[\[\s]*(?:(?:Calling|Called|Call|Using|Invoking)\s+)?(?:tools?|functions?)(?:[ _]calls?)?\s*:\s*", re.IGNORECASE
+    r"\[[\[\s]{0,64}+(?:(?:Calling|Called|Call|Using|Invoking)\s+)?(?:tools?|functions?)(?:[ _]calls?)?\s*:\s*",
+    re.IGNORECASE,
 )
-
-
-class Broken(Exception):  # noqa: N818 - a result, caught in this module
-    """Say that this is no expression that can be read, or that the text ends inside it."""
-
-    def __init__(self, state: State) -> None:
-        super().__init__(state)
-        self.state = state
 
 
 def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
@@ -88,7 +81,7 @@ def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
             return _stopped(source, position, broken.state, calls, inside=inside or bracket)
         calls.append(found)
         following = re.compile(r"\s*+[,;]?\s*+").match(text, position)
-        assert following is not None  # noqa: S101 - it matches the empty text
+        assert following is not None
         name = NAME.match(text, following.end())
         if name is not None and not (inside or bracket or (source.tool(name[0]) and "\n" in following[0])):
             name = None
@@ -170,6 +163,7 @@ class Literals:
         return arguments, position + 1
 
     def expect(self, character: str, at: int) -> int:
+        """Go over a character that must stand here."""
         position = blank_end(self.text, at)
         if not self.text.startswith(character, position):
             raise Broken("cut" if position >= len(self.text) else "unreadable")
@@ -206,6 +200,7 @@ class Literals:
         return WORDS[word[0]], word.end()
 
     def number(self, number: re.Match[str]) -> tuple[Json, int]:
+        """Return a number; one at the text's end may go on."""
         end, written = number.end(), number[0].replace("_", "")
         if end == len(self.text):
             raise Broken("cut")
@@ -236,6 +231,7 @@ class Literals:
         return whole, end
 
     def items(self, at: int, depth: int) -> tuple[Json, int]:
+        """Read a list or a tuple."""
         closer = {"[": "]", "(": ")"}[self.text[at]]
         position = blank_end(self.text, at + 1)
         items: list[Json] = []
@@ -246,6 +242,7 @@ class Literals:
         return items, position + 1
 
     def members(self, at: int, depth: int) -> tuple[Json, int]:
+        """Read a dictionary."""
         position = blank_end(self.text, at + 1)
         members: JsonObject = {}
         while not self.text.startswith("}", position):

@@ -58,7 +58,7 @@ def _read_input(source: Source, tool: Tool, at: int) -> Reading | None:
             return None
         return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)
     stop = NEXT.search(text, labelled.end())
-    assert stop is not None  # noqa: S101 - it matches at the end
+    assert stop is not None
     return _made(source, tool, text[labelled.end() : stop.start()].strip(), labelled.end())
 
 
@@ -79,7 +79,7 @@ def _made(source: Source, tool: Tool, written: str, at: int) -> Reading:
     fenced = re.fullmatch(r"```\w*\s*(.*?)\s*```", written, re.DOTALL)
     written = fenced[1] if fenced else written
     value: Json = written
-    if written.startswith("{") or written.startswith("["):
+    if written.startswith(("{", "[")):
         item = source.json_at(text.index(written, at))
         if isinstance(item, str):
             return Reading(len(text), state=item, form=FORM, marker=True)

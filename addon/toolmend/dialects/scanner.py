@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from toolmend.dialects.blocks import LEAD, Walker
+from toolmend.dialects.positions import LEAD
 from toolmend.dialects.source import Source
+from toolmend.dialects.walk import Walker
 from toolmend.model import Tool
 
 CONTEXT: Final = 2 * LEAD
 """How much text before what is held is kept, to see where a call would stand."""
 GROWTH: Final = 4
-"""What is held is looked at again when it has grown by one part in this many, so that all looks together stay linear."""
+"""What is held is looked at again when it has grown by one part in this many: all looks together stay linear."""
 
 
 class Scanner:
@@ -23,7 +24,8 @@ class Scanner:
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._walker = Walker(Source("", tools, final=False))
+        self._walker = Walker(tools)
+        self._source = Source("", tools, final=False)
         self._text = ""
         self._base = 0
         self._at = 0
@@ -51,10 +53,10 @@ class Scanner:
     def _look(self) -> None:
         self._text += "".join(self._pieces)
         self._pieces.clear()
-        self._walker.source = self._walker.source.again(self._text, final=False, blank_head=self._blank)
-        step = self._walker.next_block(self._at, self._mode)
+        source = self._source.again(self._text, final=False, blank_head=self._blank)
+        step = self._walker.next_block(source, self._at, self._mode)
         while step.block is not None and step.block.shown:
-            step = self._walker.next_block(max(step.block.end, self._at + 1))
+            step = self._walker.next_block(source, max(step.block.end, self._at + 1))
         self._decided = step.block is not None
         self._at, self._mode = step.at, step.mode
         held = len(self._text) - self._at

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import islice
+from typing import Any, Final, Literal
 
 from toolmend import lenient_json
 from toolmend.model import Json, JsonObject, Tool, ToolCall
 
 State = Literal["calls", "unreadable", "cut", "clean"]
+
+MARKERS: Final = 4096
+"""How many different markers are remembered."""
 
 BLANK = re.compile(r"\s*+")
 NOT_ALNUM = re.compile(r"[\W_]+")
@@ -44,6 +48,19 @@ class Reading:
     kept: str = ""
 
 
+class Broken(Exception):  # noqa: N818 - a result, caught by the reader that began
+    """Say why a form that began cannot be read."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
+
 def folded(name: str) -> str:
     """Return a name without case, blanks and joints: what spellings of one name share."""
     return NOT_ALNUM.sub("", name).lower()
@@ -65,6 +82,7 @@ class Source:
         self.final = final
         self.first = blank_end(text, 0) if blank_head else -1
         self.effort = EFFORT * len(text) + 100_000
+        self.tags: dict[str, Any] = {}  # what each marker of this text is: `tags.tag_at` keeps it here
         self._exact = {tool.name: tool for tool in tools}
         self._folded: dict[str, Tool | None] = {}
         for tool in tools:
@@ -77,6 +95,7 @@ class Source:
         other.text, other.tools, other.final = text, self.tools, final
         other.first = blank_end(text, 0) if blank_head else -1
         other.effort = EFFORT * len(text) + 100_000
+        other.tags = self.tags if len(self.tags) < MARKERS else {}
         other._exact, other._folded = self._exact, self._folded
         return other
 
@@ -91,6 +110,11 @@ class Source:
     def offered(self, name: str) -> bool:
         """Tell whether a tool has exactly this name."""
         return name in self._exact
+
+    def may_be_tool(self, beginning: str) -> bool:
+        """Tell whether an offered name begins like this, whatever the spelling."""
+        begun = folded(beginning)
+        return any(name.startswith(begun) for name in self._folded)
 
     def clean_name(self, name: str) -> str:
         """Return a name without the prefixes, counters and quotes that dialects put round it."""
@@ -118,20 +142,17 @@ class Source:
         if not self.spend(0):
             return "unreadable"
         if (found := lenient_json.parse_prefix(self.text, at)) is not None:
-            self.spend(found[1] - at)
-            return found[0].value, found[1]
+            parsed, end = found
+            self.spend(end - at)
+            return "cut" if not self.final and "missing closers" in parsed.liberties else (parsed.value, end)
         return self._json_before_boundary(at)
 
     def _json_before_boundary(self, at: int) -> tuple[Json, int] | State:
         """Read a value that its container's end bounds: brackets are missing, or are too many."""
-        tried = 0
-        for boundary in BOUNDARY.finditer(self.text, at):
+        for boundary in islice(BOUNDARY.finditer(self.text, at), BOUNDARIES):
             end = boundary.start()
-            if not self.final and end == len(self.text):
+            if (not self.final and end == len(self.text)) or not self.spend(end - at):
                 break
-            if tried >= BOUNDARIES or not self.spend(end - at):
-                break
-            tried += 1
             parsed = lenient_json.parse(self.text[at:end])
             if parsed is not None and isinstance(parsed.value, dict | list):
                 return parsed.value, end

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
-from toolmend.dialects.source import Source, blank_end
+from toolmend.dialects.source import Source, blank_end, words
 
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
@@ -14,6 +15,7 @@ TAG = re.compile(
     r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?/)?\s?(?P<lead>[|｜]{0,2})\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
     r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜]{0,2})>"
 )
+BEGIN = re.compile(r"\]<\]m|<[\s/|｜A-Za-z_-]")
 PARTIAL_TAG = re.compile(
     r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜]{0,2})\s?"
     r"(?P<name>[\w:.▁-]*+)(?P<attributes>[^<>]{0,400})\Z"
@@ -31,26 +33,26 @@ CALL_ID = re.compile(r"\[CALL_ID\][^\[\]{}<>]{0,64}")
 
 VENDOR = re.compile(r"(?:minimax|seed|atem|antml|anthropic|steptml|xai|longcat|muse|ns\d?)[:_]", re.IGNORECASE)
 JOINTS = re.compile(r"[_▁.-]")
-OPENERS: Final = frozenset(
+OPENERS: Final = words(
     "toolcall toolcalls functioncall functioncalls toolcallstart toolcallsstart toolcallbegin toolcallsbegin "
     "toolcallssectionbegin toolcallsectionbegin startfunctioncall pythontag pythonstart toolsprefix actionstart plugin "
-    "startaction toolcallssection".split()
+    "startaction toolcallssection"
 )
-CLOSERS: Final = frozenset(
+CLOSERS: Final = words(
     "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall pythonend toolssuffix actionend "
-    "endaction".split()
+    "endaction"
 )
-ENDS: Final = frozenset(
+ENDS: Final = words(
     "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse startresponse "
-    "eos s observation user assistant answer response endoftoolcall".split()
+    "eos s observation user assistant answer response endoftoolcall"
 )
-SEPARATORS: Final = frozenset("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep".split())
-HARMONY: Final = frozenset("start channel message constrain from recipient content open".split())
-THINKING: Final = frozenset("think thinking thought reasoning startthinking endthinking reflection".split())
-WEAK: Final = frozenset("tools tool response call tooluse tooluses answer xml calls functions action".split())
-FUNCTIONS: Final = frozenset("function invoke".split())
-NAMES: Final = frozenset("name toolname functionname".split())
-PARAMETERS: Final = frozenset("parameter param argument arg argkey argvalue parameters arguments args input".split())
+SEPARATORS: Final = words("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep")
+HARMONY: Final = words("start channel message constrain from recipient content open")
+THINKING: Final = words("think thinking thought reasoning startthinking endthinking reflection")
+WEAK: Final = words("tools tool response call tooluse tooluses answer xml calls functions action")
+FUNCTIONS: Final = words("function invoke")
+NAMES: Final = words("name toolname functionname")
+PARAMETERS: Final = words("parameter param argument arg argkey argvalue parameters arguments args input")
 KNOWN: Final = OPENERS | CLOSERS | SEPARATORS | THINKING | WEAK | FUNCTIONS | NAMES | PARAMETERS | HARMONY | ENDS
 
 NAMED = re.compile(
@@ -81,7 +83,16 @@ class Tag:
     dsml: bool = False
     written: str = ""
 
+    def moved(self, start: int, end: int) -> Tag:
+        """Return the same marker at another place."""
+        values = (self.label, self.closing, self.special, self.empty, self.attributes, self.dsml, self.written)
+        return Tag(self.kind, self.name, start, end, *values)
 
+
+UNKNOWN: Final = "unknown"
+
+
+@lru_cache(maxsize=1024)
 def plain(name: str) -> str:
     """Return a tag's name without vendor, joints and case."""
     return JOINTS.sub("", VENDOR.sub("", name)).lower()
@@ -98,10 +109,17 @@ def tag_at(source: Source, at: int) -> Tag | None:
     text = source.text
     if text.startswith("[", at):
         return _bracket(text, at)
+    if BEGIN.match(text, at) is None:
+        return None
     if opener := _unclosed_opener(text, at):
         return opener
     match = TAG.match(text, at)
-    return _tag(source, match) if match else None
+    if match is None:
+        return None
+    known = source.tags.get(match[0], UNKNOWN)
+    if isinstance(known, str):
+        known = source.tags[match[0]] = _tag(source, match)
+    return known.moved(at, match.end()) if known is not None else None
 
 
 def _bracket(text: str, at: int) -> Tag | None:

@@ -1,11 +1,11 @@
 """Read calls written as tags: a function, its parameters, text values.
 
-Qwen3-Coder, Nemotron 3, MiMo (`<function=NAME><parameter=KEY>`), Claude, MiniMax M2, Step 3, Glimmer (`<invoke name="…">`),
-DeepSeek's DSML (with `string=` flags), MiniMax M3 (property names as tags), MiniCPM5, Seed, Functionary 3.1 (JSON body),
-GLM 4.5 and LongCat (`NAME<arg_key>…<arg_value>…`), and a tool's own name as the tag.
+Qwen3-Coder, Nemotron 3, MiMo (`<function=NAME><parameter=KEY>`), Claude, MiniMax M2, Step 3, Glimmer
+(`<invoke name="…">`), DeepSeek's DSML (with `string=` flags), MiniMax M3 (property names as tags), MiniCPM5, Seed,
+Functionary 3.1 (JSON body), GLM 4.5 and LongCat (`NAME<arg_key>…<arg_value>…`), and a tool's own name as the tag.
 
-These dialects have no escape for their own tags, so that a closer counts only where a sibling, the parent's closer or the
-end follows. Where that leaves a required argument without its value, the first closer is tried.
+These dialects have no escape for their own tags, so that a closer counts only where a sibling, the parent's closer or
+the end follows. Where that leaves a required argument without its value, the first closer is tried.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from toolmend.dialects.source import (
     blank_end,
     call,
     decoded,
-    folded,
     lacks,
     properties,
     required,
 )
-from toolmend.dialects.tags import ENDS, TAG, Tag, plain, tag_at
+from toolmend.dialects.tags import TAG, Tag, plain, tag_at
 from toolmend.model import Json, JsonObject, Tool
 
 STRAY: Final = 200
@@ -87,9 +86,8 @@ def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
         return None
     name, position = source.clean_name(header["name"]), header.end()
     tag = tag_at(source, position)
-    if tag is None or (tag.name not in PAIR_KEY and not (tag.kind == "open" and _is_fused_key(source, tag.end))):
-        if tag is None or tag.kind != "close" or not source.tool(name):
-            return None
+    if tag is None or not _follows_name(source, tag, name):
+        return None
     if tag.closing and tag.name in PAIR_KEY:
         split = _split_fused(source, header["name"].strip())
         if split is None:
@@ -97,10 +95,20 @@ def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
         name, key = split
         return _body(source, _Call(name, source.tool(name), "tool_call"), tag.end, "glm", key=key)
     if tag.kind == "open":
-        key = HEADER.match(source.text, tag.end)
-        assert key is not None  # noqa: S101 - it was matched before
-        return _body(source, _Call(name, source.tool(name), "tool_call"), key.end() + 10, "glm", key=key["name"])
+        fused = HEADER.match(source.text, tag.end)
+        assert fused is not None
+        closer = source.text.index(">", fused.end()) + 1
+        return _body(source, _Call(name, source.tool(name), "tool_call"), closer, "glm", key=fused["name"])
     return _body(source, _Call(name, source.tool(name), "tool_call"), position, "glm")
+
+
+def _follows_name(source: Source, tag: Tag, name: str) -> bool:
+    """Tell whether the tag behind a name is a key's, the opener written for a key's, or the closer of a bare name."""
+    if tag.name in PAIR_KEY:
+        return True
+    if tag.kind == "open":
+        return _is_fused_key(source, tag.end)
+    return tag.kind == "close" and source.tool(name) is not None
 
 
 def _is_fused_key(source: Source, at: int) -> bool:
@@ -387,13 +395,7 @@ class _Bounds:
         for tag in self.tags():
             if (found := self.at(tag)) is not None:
                 return found
-        if self.body.source.final and self.unclosed_at_end():
-            end = len(self.body.text)
-            return end, end
         return None
-
-    def unclosed_at_end(self) -> bool:
-        return False
 
     def tags(self) -> Iterator[Tag]:
         """Return the markers behind the opener that may bound its value."""

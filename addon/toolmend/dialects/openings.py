@@ -1,0 +1,148 @@
+"""Tell by its first characters whether a call may begin at a place: yes, no, or not before more text has come."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from toolmend.dialects.json_calls import may_be_call
+from toolmend.dialects.positions import announces, at_call_position, at_line_start, behind_sentence
+from toolmend.dialects.source import Source, blank_end
+from toolmend.dialects.tags import BRACKETS, may_become_tag, tag_at
+
+Answer = Literal["yes", "no", "wait"]
+
+OBJECTS = re.compile(r"\[[\[\s]{0,64}+\{")
+OPEN_LIST = re.compile(r"\[[\[\s]{0,64}+\Z")
+FUNCTOOLS = re.compile(r"functools\s*(?=\[)")
+OPEN_ECHO = re.compile(r"\[[\[\s]{0,64}+(?:[CcUuIiTtFf][\w ]{0,24})?:?\s*[\w.:/-]{0,100}\s?\Z")
+ECHO = re.compile(r"\[[\[\s]{0,64}+[\w ]{1,25}:")
+EXPRESSION = re.compile(r"(?P<name>[A-Za-z_][\w.:/-]*+)\s?(?P<open>\()?")
+RECIPIENT = re.compile(r">>>[ \t:]*[\w.:-]+[ \t]*\n?\s*\{")
+OPEN_RECIPIENT = re.compile(r">{1,3}[ \t:]*[\w.:-]{0,100}[ \t]*\n?\s{0,20}\Z")
+OPEN_WORD = re.compile(
+    r"to=[\w.:<|>/-]{0,120}\s*(?:[\w<|>]*\s*){0,4}\Z|:?[cC]all:\s*[\w.:/ -]{0,120}\Z|"
+    r"\**Action\**\s*:?[^\n]{0,200}(?:\n\s*(?:\**A[^\n]{0,20})?)?\Z|"
+    r"(?:assistant|analysis|commentary)[\w<|>=. ]{0,120}\Z|[\w.:/-]{1,120}\s?\[?[A-Z_]{0,7}(?:<[|｜\w▁]{0,40})?\Z"
+)
+BARE: Final = "{["
+
+
+def opening(source: Source, at: int) -> Answer:
+    """Tell whether a call may begin at a trigger."""
+    text, character = source.text, source.text[at]
+    if character in "<]":
+        return tag_opening(source, at)
+    if character == ">":
+        return recipient_opening(source, at)
+    if character == "[" and (answer := bracket_opening(source, at)) != "no":
+        return answer
+    if character in BARE:
+        position = bare_position(source, at)
+        return position if position == "no" else _both(position, payload_opening(source, at))
+    if text.startswith("functools", at):
+        return functools_opening(source, at)
+    return "yes" if word_position(source, at) else "no"
+
+
+def _both(first: Answer, second: Answer) -> Answer:
+    if "no" in (first, second):
+        return "no"
+    return "wait" if "wait" in (first, second) else "yes"
+
+
+def tag_opening(source: Source, at: int) -> Answer:
+    """Tell whether a marker that can begin a call stands here."""
+    tag = tag_at(source, at)
+    if tag is None:
+        return "wait" if not source.final and may_become_tag(source, at) else "no"
+    if tag.kind == "separator" or (tag.kind == "inner" and not tag.closing):
+        return "no"
+    return "yes"
+
+
+def bracket_opening(source: Source, at: int) -> Answer:
+    """Tell whether a marker in square brackets stands here."""
+    if tag_at(source, at):
+        return "yes"
+    written = source.text[at : at + 14]
+    begun = any(marker.startswith(written) for marker in (*BRACKETS, "[CALL_ID]"))
+    return "wait" if begun and not source.final else "no"
+
+
+def recipient_opening(source: Source, at: int) -> Answer:
+    """Tell whether `>>>NAME` and an object stand here."""
+    if RECIPIENT.match(source.text, at):
+        return "yes"
+    return "wait" if not source.final and OPEN_RECIPIENT.match(source.text, at) else "no"
+
+
+def functools_opening(source: Source, at: int) -> Answer:
+    """Tell whether `functools` and an array of calls stand here."""
+    match = FUNCTOOLS.match(source.text, at)
+    if match is None:
+        return "wait" if not source.final and not source.text[at + 9 :].strip() else "no"
+    return (
+        payload_opening(source, match.end())
+        if OBJECTS.match(source.text, match.end())
+        else _open_list(source, match.end())
+    )
+
+
+def _open_list(source: Source, at: int) -> Answer:
+    return "wait" if not source.final and OPEN_LIST.match(source.text, at) else "no"
+
+
+def payload_opening(source: Source, at: int) -> Answer:
+    """Tell whether JSON or a list of call expressions that begins here may be a call."""
+    text = source.text
+    if text[at] == "{" or OBJECTS.match(text, at):
+        return "yes" if may_be_call(source, at) else "no"
+    if OPEN_LIST.match(text, at):
+        return _open_list(source, at)
+    return expression_opening(source, at)
+
+
+def expression_opening(source: Source, at: int) -> Answer:
+    """Tell whether `[NAME(` of an offered tool stands here, or the echo of a rendered call."""
+    text = source.text
+    if ECHO.match(text, at):
+        return "yes"
+    name = EXPRESSION.match(text, blank_end(text, at + 1))
+    if name and name["open"]:
+        return "yes" if source.tool(name["name"]) else "no"
+    if source.final:
+        return "no"
+    open_name = name is not None and name.end() == len(text) and source.may_be_tool(name["name"])
+    return "wait" if open_name or OPEN_ECHO.match(text, at) else "no"
+
+
+def bare_position(source: Source, at: int) -> Answer:
+    """Tell whether a form without marker may begin here: on its own line, or on that of the sentence announcing it.
+
+    Command-R's plan touches the array when the tokens between them are gone.
+    """
+    text = source.text
+    if source.starts(at) or at_line_start(text, at):
+        return "yes"
+    if not behind_sentence(text, at):
+        return "no"
+    if announces(text, at) or re.compile(r"\[\s*\{\s*\"tool_(?:call_id|name)\"").match(text, at):
+        return "yes"
+    begun = re.compile(r"\[\s*(?:\{\s*(?:\"(?:t(?:o(?:o(?:l\w*)?)?)?)?)?)?\Z").match(text, at)
+    return "wait" if begun and not source.final else "no"
+
+
+def word_position(source: Source, at: int) -> bool:
+    """Tell whether a call that begins with a word may stand here."""
+    text = source.text
+    if text.startswith("to=", at):
+        return True
+    if text.startswith(("call:", "Call:", ":call:"), at):
+        return at_call_position(text, at)
+    return at_line_start(text, at) or source.starts(at)
+
+
+def word_is_open(source: Source, at: int) -> bool:
+    """Tell whether the rest of the text may still become a call that a word opens."""
+    return not source.final and OPEN_WORD.match(source.text, at) is not None

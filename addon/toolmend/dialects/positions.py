@@ -1,0 +1,67 @@
+"""Tell by what stands round a place whether a call stands there, or text that only shows one."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LEAD: Final = 300
+"""How much text before a place is looked at."""
+
+EXAMPLE = re.compile(
+    r"\b(?:for (?:example|instance)|e\.g\.|an example|examples?:|(?:as|show) (?:you )?an? (?:example|sample)|"
+    r"you(?:['’]d| can| could| would| should| may| might| need to| must)\b|one (?:can|could|would)|"
+    r"would (?:look|be written|write)|looks? like|how to (?:call|use|write)|from the template|"
+    r"(?:format|syntax|template|schema|placeholder) (?:is|for|of|looks|would|below)|"
+    r"(?:the|this|that|its) (?:format|syntax|template|block|snippet|example)\b[^.\n]*:)",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(
+    r"\b(?:contains?|contained|says|said|reads:|states|stated|shows|printed|returned|quot\w+|looks like an attempt|"
+    r"contents? (?:of|is|are|was|were)|(?:found|received|got) (?:this|the following)|"
+    r"(?:file|page|log|output|message|document|email|website)\b[^.\n]*\b(?:is|has|was|had)\b)",
+    re.IGNORECASE,
+)
+INTENT = re.compile(
+    r"\b(?:I['’]ll|I will|I am going|I['’]m going|I need to|I should|I must|let me|let['’]s|let us|we['’]ll|we will|"
+    r"we should|we need|now I|calling|going to (?:call|use|run))\b",
+    re.IGNORECASE,
+)
+ANNOUNCED = re.compile(r"\b(?:I['’]ll|I will|let me) (?!show|give|explain|demonstrate)", re.IGNORECASE)
+SENTENCE_END = re.compile(r"[.!?:…)\]>\"'”’*_`]\s*\Z")
+REMARK = re.compile(r"(?:this|that|the above|it|here|which|where)\b", re.IGNORECASE)
+
+
+def at_line_start(text: str, at: int) -> bool:
+    """Tell whether only blanks stand before the position on its line."""
+    line = text.rfind("\n", max(0, at - LEAD), at) + 1
+    return (line > 0 or at < LEAD) and not text[line:at].strip()
+
+
+def behind_sentence(text: str, at: int) -> bool:
+    """Tell whether a whole sentence, a bracket or a marker ends before the position."""
+    return SENTENCE_END.search(text[max(0, at - 40) : at]) is not None
+
+
+def at_call_position(text: str, at: int) -> bool:
+    """Tell whether a call may begin at the position: on a new line, or behind a whole sentence."""
+    return at_line_start(text, at) or behind_sentence(text, at)
+
+
+def lead(text: str, at: int) -> str:
+    """Return the line before a block, or what stands before it on its own."""
+    before = text[max(0, at - LEAD) : at].rstrip()
+    return before[before.rfind("\n") + 1 :]
+
+
+def announces(text: str, at: int) -> bool:
+    """Tell whether the line before a block says that the model is about to act."""
+    return INTENT.search(lead(text, at)) is not None
+
+
+def documents(text: str, at: int) -> bool:
+    """Tell whether the line before a block says that it is an example or a quotation."""
+    words = lead(text, at)
+    if EXAMPLE.search(words):
+        return ANNOUNCED.search(words) is None
+    return QUOTED.search(words) is not None and INTENT.search(words) is None

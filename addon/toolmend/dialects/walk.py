@@ -1,0 +1,302 @@
+"""Walk through a text from one block of calls to the next.
+
+Both `find_calls` and the `Scanner` walk this way, so that what one would lift is what the other holds back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from toolmend.dialects.blocks import Block, read_block
+from toolmend.dialects.openings import FUNCTOOLS, opening, payload_opening, tag_opening, word_is_open
+from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, documents
+from toolmend.dialects.source import Source, blank_end
+from toolmend.dialects.table import DIALECTS
+from toolmend.dialects.tags import OPENERS, THOUGHT, plain, tag_at, thought_at
+from toolmend.model import Tool
+
+UNDECIDED: Final = 512
+"""How much text may follow a marker before it is clear that no call follows."""
+NEAR: Final = 64
+"""How much text must follow a bare form before it is clear that no second one follows."""
+
+FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)[ \t]*(?:\r?\n|(?=[\[{<]))")
+OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
+TICKS = re.compile(r"`+")
+OPEN_MARKER = re.compile(r"<[|｜]?(?P<name>[\w▁:]{4,40})\Z")
+OWN_FENCES: Final = frozenset(
+    ["tool_code", "tool_call", "tool_calls", "tool", "tools", "function_call", "action", "call"]
+)
+CALL_FENCES: Final = OWN_FENCES | {"", "json", "json5", "jsonc", "xml", "html", "function", "text", "txt", "plaintext"}
+CODE_FENCES: Final = frozenset(["python", "py", "python3"])
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Hold where the walk has come: a block, or (`wait`) a place that more text must decide, or the end.
+
+    Everything before `at` that is no block is text. `mode` is what the text is in there: a fence, a quoted line, a code
+    span; "" for none.
+    """
+
+    kind: Literal["block", "wait", "end"]
+    at: int
+    mode: str = ""
+    block: Block | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Go on at a position, in a mode: nothing began before it."""
+
+    at: int
+    mode: str = ""
+
+
+class Wait:
+    """Say that more text must tell."""
+
+
+Verdict = Block | Skip | Wait
+
+
+class Walker:
+    """Walk through a text. The patterns depend on the tools only and are made once."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        words = [word for dialect in DIALECTS for word in dialect.words]
+        names = sorted((re.escape(tool.name) for tool in tools), key=len, reverse=True)
+        heads = [re.escape(word) for word in words if word[0].isalpha()]
+        called = [rf"{name}(?=\s?\(|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)" for name in names]
+        heads += ["functools", *called, *(rf"functions\.{name}" for name in called)]
+        self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{'|'.join(heads)})")
+        words += ["functools[", "]<]minimax[>["]
+        words += [f"{prefix}{tool.name}{end}" for tool in tools for prefix in ("", "functions.") for end in ENDINGS]
+        self.beginnings = frozenset(word[:n] for word in words for n in range(1, len(word)))
+        self.longest = max(map(len, words))
+
+    def next_block(self, source: Source, at: int, mode: str = "") -> Step:
+        """Go on from the position to the next block, or to the end."""
+        while True:
+            if mode:
+                at, mode = leave(source, at, mode)
+                if mode:
+                    return Step("end", at, mode)
+            match = self.pattern.search(source.text, at)
+            if match is None:
+                return Step("end", self.decided(source, at))
+            verdict = self.judge(source, match.start())
+            if isinstance(verdict, Block):
+                return Step("block", verdict.start, block=verdict)
+            if isinstance(verdict, Wait):
+                return Step("wait", match.start())
+            at, mode = verdict.at, verdict.mode
+
+    def decided(self, source: Source, at: int) -> int:
+        """Return where the end of the text begins that may become the beginning of a call."""
+        text = source.text
+        if source.final:
+            return len(text)
+        for length in range(min(self.longest, len(text) - at), 0, -1):
+            start = len(text) - length
+            joined = start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_")
+            if not joined and text[start:] in self.beginnings:
+                return start
+        return len(text)
+
+    def judge(self, source: Source, at: int) -> Verdict:
+        """Tell what begins at a trigger."""
+        text = source.text
+        if text[at] == "`":
+            return self.judge_ticks(source, at)
+        if text[at] == ">" and not at_line_start(text, at):
+            return Skip(at + 1)
+        answer = opening(source, at)
+        if answer == "wait":
+            return Wait()
+        if answer == "no":
+            return Skip(at, "quote") if text[at] == ">" else self.judge_open_marker(source, at)
+        if (tag := tag_at(source, at)) is not None and tag.kind == "think" and not tag.closing:
+            return self.judge_thought(source, at)
+        return self.judge_block(source, at, self.read(source, at))
+
+    def read(self, source: Source, at: int) -> Block | None:
+        """Read the block at a position; `functools` is a marker that is no tag."""
+        if (functools := FUNCTOOLS.match(source.text, at)) is None:
+            return read_block(source, at)
+        block = read_block(source, functools.end(), "functools")
+        return replace(block, start=at, marker=True, chatter=True) if block else None
+
+    def judge_block(self, source: Source, at: int, block: Block | None) -> Verdict:
+        """Judge a block by what stands round it."""
+        if block is None:
+            return Wait() if self.is_open(source, at) else Skip(at + 1)
+        block = replace(block, whole=source.starts(block.start))
+        tail = len(source.text) - block.end
+        if not source.final and self.may_grow(block, tail):
+            return Wait()
+        shown = documents(source.text, block.start) or not (block.marker or self.ends_turn(source, block))
+        if not block.calls and not block.kept and (tail or shown):
+            return Skip(max(block.end, at + 1))
+        return replace(block, shown=shown)
+
+    def may_grow(self, block: Block, tail: int) -> bool:
+        """Tell whether more text may make another block of this one."""
+        if block.state == "cut" or tail == 0:
+            return True
+        return tail < (UNDECIDED if not block.calls else NEAR if not block.marker else 1)
+
+    def ends_turn(self, source: Source, block: Block) -> bool:
+        """Tell whether no words follow a form without marker; or those that may.
+
+        They may behind an object that began the text, in a new paragraph (Llama 3).
+        """
+        text = source.text
+        if block.chatter or not text[block.end :].strip():
+            return True
+        gap = text[text.rfind("}", 0, block.end) + 1 : block.end]
+        follows = block.whole and block.form == "json" and "\n" in gap
+        return follows and REMARK.match(text, block.end) is None
+
+    def is_open(self, source: Source, at: int) -> bool:
+        """Tell whether something that is no block yet may become one."""
+        if source.final:
+            return False
+        text = source.text
+        if text[at] in "{[" and not tag_at(source, at):
+            return not is_whole_json(text, at)
+        if text[at] in "<[]":
+            return len(text) - at < UNDECIDED
+        return word_is_open(source, at)
+
+    def judge_thought(self, source: Source, at: int) -> Verdict:
+        """Judge a thought at the beginning of the text: a short one goes with the call behind it."""
+        text = source.text
+        thought = thought_at(source, at)
+        if not source.starts(at):
+            return Skip(thought.end if thought else at + 1)
+        if thought is None:
+            return Wait() if not source.final and len(text) - at < THOUGHT else Skip(at + 1)
+        block = read_block(source, at)
+        if block is not None and (block.calls or block.state != "clean"):
+            return self.judge_block(source, at, block)
+        following = blank_end(text, thought.end)
+        if source.final or (following < len(text) and self.is_prose(source, following)):
+            return Skip(thought.end)
+        return Wait()
+
+    def is_prose(self, source: Source, at: int) -> bool:
+        """Tell whether no call begins at the position."""
+        return self.pattern.match(source.text, at) is None and self.decided(source, at) > at
+
+    def judge_open_marker(self, source: Source, at: int) -> Verdict:
+        """Read a marker that the end of the text cut: a call was opened."""
+        text = source.text
+        match = OPEN_MARKER.match(text, at)
+        if match is None or not source.final or not at_call_position(text, at):
+            return Skip(at + 1)
+        if not any(opener.startswith(plain(match["name"])) for opener in OPENERS):
+            return Skip(at + 1)
+        whole = source.starts(at)
+        return Block(at, len(text), state="unreadable", form="marker", marker=True, whole=whole, closed=False)
+
+    def judge_ticks(self, source: Source, at: int) -> Verdict:
+        """Judge a fence, or a code span."""
+        text = source.text
+        run = TICKS.match(text, at)
+        ticks = run[0] if run else "`"
+        span = Skip(at + len(ticks), f"span{ticks}")
+        if not at_line_start(text, at):
+            return span
+        fence = FENCE.match(text, at)
+        if fence is not None:
+            return self.judge_fence(source, at, fence)
+        begun = OPEN_FENCE.match(text, at)
+        if begun and not source.final and is_call_label(source, at, begun["label"] or "", begun=True):
+            return Wait()
+        return Skip(at + len(ticks), f"fence{ticks}") if begun and len(ticks) > 2 else span
+
+    def judge_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
+        """Judge a fence: it is a call when it holds nothing else, under a label that calls have."""
+        outside = Skip(fence.end(), f"fence{fence['fence']}")
+        if not is_call_label(source, at, fence["label"]):
+            return outside
+        start = blank_end(source.text, fence.end())
+        answer = self.fence_opening(source, start, fence["label"].lower())
+        if answer != "yes":
+            return Wait() if answer == "wait" else outside
+        block = self.read(source, start)
+        if block is None or block.state == "clean":
+            return Wait() if self.is_open(source, start) else outside
+        return self.judge_fenced(source, at, fence, block) or outside
+
+    def fence_opening(self, source: Source, at: int, label: str) -> Literal["yes", "no", "wait"]:
+        """Tell whether a fence's content may be calls."""
+        text = source.text
+        if at >= len(text):
+            return "no" if source.final else "wait"
+        if text[at] in "{[":
+            return payload_opening(source, at)
+        if text[at] == "<":
+            return tag_opening(source, at)
+        if label not in OWN_FENCES | CODE_FENCES | {""}:
+            return "no"
+        if self.pattern.match(text, at):
+            return "yes"
+        return "wait" if not source.final and text[at:] in self.beginnings else "no"
+
+    def judge_fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Verdict | None:
+        """Judge the block in a fence; None when more than calls is in it."""
+        text, label = source.text, fence["label"].lower()
+        closing = re.compile(rf"\s*{fence['fence']}`*[ \t]*(?:\n\s*|\Z)").match(text, block.end)
+        if closing is None and text[block.end :].strip():
+            rest = text[block.end :].strip()
+            return Wait() if not source.final and (block.state != "calls" or not rest.strip("`")) else None
+        marker = block.marker or label in OWN_FENCES
+        form = block.form if not label or block.marker else f"fenced {block.form}"
+        end = closing.end() if closing else len(text)
+        whole = replace(block, start=at, end=end, marker=marker, chatter=False, form=form, fenced=True)
+        return self.judge_block(source, at, replace(whole, at_position=True))
+
+
+ENDINGS: Final = (" (", "(", "[ARGS]", "[CALL_ID]", "<|tool", "<｜tool", ":0<|tool", ":00<|tool")
+
+
+def is_whole_json(text: str, at: int) -> bool:
+    """Tell whether a whole JSON value stands at the position, with more text behind it."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)
+
+
+def is_call_label(source: Source, at: int, label: str, *, begun: bool = False) -> bool:
+    """Tell whether a fence with this label may hold calls; one of program code only as the whole text."""
+    labels = CALL_FENCES | CODE_FENCES if source.starts(at) else CALL_FENCES
+    written = label.lower()
+    return any(known.startswith(written) for known in labels) if begun else written in labels
+
+
+def leave(source: Source, at: int, mode: str) -> tuple[int, str]:
+    """Go to the end of a quoted line, a code span or a fence; the mode stays when the text ends before."""
+    text = source.text
+    if mode.startswith("fence"):
+        return _leave_fence(source, at, mode)
+    stop = re.compile(r"\n" if mode == "quote" else rf"\n|(?<!`){mode[4:]}(?!`)").search(text, at)
+    if stop is None or (stop.end() == len(text) and text[-1] == "`" and not source.final):
+        return (stop.start() if stop else len(text)), mode
+    return stop.end(), ""
+
+
+def _leave_fence(source: Source, at: int, mode: str) -> tuple[int, str]:
+    text = source.text
+    closer = re.compile(rf"^[ \t]*{mode[5:]}`*[ \t]*(?:\n|\Z)", re.MULTILINE).search(text, at)
+    if closer and (source.final or text[closer.end() - 1] == "\n"):
+        return closer.end(), ""
+    line = max(text.rfind("\n", at) + 1, at)
+    return (line if not text[line:].strip(" \t`") else len(text)), mode
