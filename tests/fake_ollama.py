@@ -154,7 +154,7 @@ class Received:
     @property
     def document(self) -> Document:
         """Return the body decoded, `{}` when it is no JSON object."""
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             if isinstance(decoded := json.loads(self.body), dict):
                 return decoded
         return {}
