@@ -169,7 +169,11 @@ class Exchange:
 
     def _untap(self) -> None:
         """Put the frames that would have come without the tap in the place of the first arrived one, and read them."""
-        kept, token = self.surface.untap(self._arrived[0], self._first)
+        try:
+            kept, token = self.surface.untap(self._arrived[0], self._first)
+        except DecodeError:
+            # What cannot be read here is not read below either, and passes as it came.
+            kept, token = (self._arrived[0],), ""
         self._tokens.append(token)
         self._first = self._first and not kept
         self._arrived.popleft()

@@ -256,7 +256,7 @@ class Toolmend:
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Repair an answer that was read whole; note what was done."""
-        live = self.live.pop(flow.id, None)
+        live = self.live.get(flow.id)
         if live is None or flow.response is None:
             return
         try:
@@ -271,6 +271,9 @@ class Toolmend:
             self._note(flow, live, chunks)
         except Exception:
             self._failed(flow)
+        finally:
+            # Not before: a client that leaves while a question runs is looked for among the live ones.
+            self.live.pop(flow.id, None)
 
     async def _whole(self, flow: http.HTTPFlow, response: http.Response, live: Live, body: bytes) -> None:
         if not body:

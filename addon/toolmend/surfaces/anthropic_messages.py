@@ -31,12 +31,12 @@ from toolmend.surfaces.wire import (
     digest,
     error_of,
     event,
-    event_json,
     listed,
     load_object,
     number_of,
     object_of,
     objects_of,
+    read_event,
     same,
     text_of,
     without,
@@ -117,7 +117,7 @@ class AnthropicMessagesCodec:
 
     def read(self, raw: bytes) -> Frame:
         """Decode one event, or the body. Raises DecodeError when it is no JSON object."""
-        data = raw if self._whole else event_json(raw)
+        data = raw if self._whole else read_event(raw)
         if data is None:
             return Frame(raw, None, ())
         document = load_object(data)

@@ -38,6 +38,7 @@ from toolmend.surfaces.wire import (
     number_of,
     object_of,
     objects_of,
+    read_event,
     same,
     tapped_document,
     text_of,
@@ -153,7 +154,7 @@ class OpenAIChatCodec:
 
     def read(self, raw: bytes) -> Frame:
         """Decode one chunk, or the body. Raises DecodeError when it is no JSON object."""
-        data = raw if self._whole else event_json(raw)
+        data = raw if self._whole else read_event(raw)
         if data is None:
             return Frame(raw, None, _bare_error(raw))
         document = load_object(data)

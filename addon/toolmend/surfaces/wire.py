@@ -14,6 +14,8 @@ DEEPEST: Final = 128
 LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 BOM: Final = b"\xef\xbb\xbf"
 DONE: Final = b"[DONE]"
+FIELDS: Final = (b"", b"data", b"event", b"id", b"retry", b"error")
+"""What the lines of an event begin with: a comment with nothing; `error:` is llama-server's own."""
 DONE_FRAME: Final = b"data: [DONE]\n\n"
 
 
@@ -97,10 +99,23 @@ def same(one: Json, other: Json) -> bool:
 
 def event_data(raw: bytes) -> bytes | None:
     """Return the data of one server-sent event, None when it has none (a comment, blank lines, an event name alone)."""
-    raw = raw.removeprefix(BOM)
-    lines = LINE_END.split(raw) if b"\r" in raw else raw.split(b"\n")
-    data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+    data = [line[5:].removeprefix(b" ") for line in _event_lines(raw) if line.startswith(b"data:")]
     return b"\n".join(data) if data else None
+
+
+def _event_lines(raw: bytes) -> list[bytes]:
+    raw = raw.removeprefix(BOM)
+    return LINE_END.split(raw) if b"\r" in raw else raw.split(b"\n")
+
+
+def read_event(raw: bytes) -> bytes | None:
+    """Return what `event_json` does. Raises DecodeError for bytes that are no event at all."""
+    data = event_json(raw)
+    if data is None:
+        for line in _event_lines(raw):
+            if line and line.split(b":", 1)[0] not in FIELDS:
+                raise DecodeError(f"no event: {line[:80]!r}")
+    return data
 
 
 def event_json(raw: bytes) -> bytes | None:
