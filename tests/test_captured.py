@@ -5,8 +5,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from captured import Captured, captured, one
 
+from captured import Captured, captured, one
 from toolmend.exchange import Exchange, framing_of, replay
 from toolmend.follow_up import FollowUp, Reply
 from toolmend.framing import Framer

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from fake_ollama import SCENARIOS, TOOL, FakeOllama
 from in_process import Got, Running, in_process, post
 

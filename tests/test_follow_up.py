@@ -186,7 +186,21 @@ class TestWhatIsAsked:
     def test_any_tool_when_the_name_is_invented(self) -> None:
         outcome = broken(ToolCall("c", "openFile", {"path": "a"}), ("/name", "invented-tool"))
         names = [branch["properties"]["name"]["enum"][0] for branch in schema_of(ask(outcome))["anyOf"]]
-        assert names == ["create_event", "read_file"]
+        assert names == ["create_event", "read_file", "none_of_these_tools"]
+
+    @pytest.mark.parametrize("where", ["/text", "/calls/0/name"])
+    def test_a_model_that_meant_none_of_the_tools_may_say_so(self, where: str) -> None:
+        calls = (ToolCall("c", "openFile", {"path": "a"}),) if where != "/text" else ()
+        server = Server()
+        asked = questions(
+            Outcome(Turn(calls=calls, finish="stop"), (), (Fault(where, "invented-tool", ""),)), server=server
+        )
+        question = asked.next(None)
+        assert isinstance(question, FollowUp)
+        declined = {"message": {"content": '{"name": "none_of_these_tools", "arguments": {}}'}, "done": True}
+        assert asked.next(Reply(200, "application/json", json.dumps(declined).encode())) is None
+        assert server.model("m").failures == 0
+        assert not server.model("m").loses_schema
 
     def test_only_the_tool_of_the_choice(self) -> None:
         named: JsonObject = {"type": "function", "function": {"name": "read_file"}}

@@ -170,9 +170,19 @@ class TestConstrain:
         got = prepared(COMPLETIONS, body(COMPLETIONS, "required"), kind, force="constrain")
         assert got == Prepared()
 
-    def test_a_surface_without_a_schema_answers_first(self) -> None:
-        got = prepared(MESSAGES, body(MESSAGES, {"type": "any"}), force="constrain")
-        assert got == Prepared(body(MESSAGES, None))
+    def test_a_surface_without_a_schema_sends_it_to_one_that_carries_it(self) -> None:
+        got = prepared(MESSAGES, body(MESSAGES, {"type": "tool", "name": "read_file"}), force="constrain")
+        assert got.path == CHAT
+        assert got.constrained == READ_ENVELOPE
+        assert got.document is not None
+        assert (got.document["format"], got.document["stream"], got.document["think"]) == (READ_ENVELOPE, False, False)
+        assert got.document["messages"] == body(CHAT, None)["messages"]
+
+    @pytest.mark.parametrize("kind", ["unknown", "vllm"])
+    def test_elsewhere_than_on_ollama_it_answers_first(self, kind: Kind) -> None:
+        got = prepared(MESSAGES, body(MESSAGES, {"type": "any"}), kind, force="constrain")
+        assert got.path is None
+        assert got.constrained is None
 
     def test_a_model_that_loses_schemas_answers_first(self) -> None:
         server = Server()

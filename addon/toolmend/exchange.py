@@ -29,6 +29,7 @@ from toolmend.model import (
 )
 from toolmend.repair.ladder import repair_turn
 from toolmend.settings import Settings
+from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Codec, Frame, Framing, Surface
 from toolmend.surfaces.turn_builder import TurnBuilder
 from toolmend.surfaces.wire import join_tokens
@@ -80,10 +81,12 @@ class Exchange:
         prepared = prepare(surface, self.request, server, settings)
         self.warning = prepared.warning
         self.constrained = prepared.constrained is not None
+        self.request_path = prepared.path
+        """Where the request goes, when its own surface cannot carry the schema that was put on it."""
         self.tapped = not self.constrained and self._may_tap(document)
         sent = prepared.document
-        self.untapped_document = document if sent is None else sent
-        self.request_document = {**self.untapped_document, "logprobs": True} if self.tapped else sent
+        self._plain_document = document if sent is None or self.constrained else sent
+        self.request_document = {**self._plain_document, "logprobs": True} if self.tapped else sent
         self.outcome: Outcome | None = None
         self.received_turn: Turn | None = None
         self.asked: list[tuple[FollowUp, Reply | None]] = []
@@ -101,7 +104,8 @@ class Exchange:
 
     def _reset(self, framing: Framing) -> None:
         self._framer = Framer(framing)
-        self._codec: Codec = self.surface.codec(self.request, framing)
+        reader = self.surface if self.request_path is None else SURFACES[self.request_path]
+        self._codec: Codec = reader.codec(self.request, framing)
         self._builder = TurnBuilder()
         # What has come and has not gone, from the newest to the oldest: the chunk in work, frames not read yet,
         # frames held, bytes about to go. Each piece stands in exactly one of them at every moment.
@@ -137,7 +141,11 @@ class Exchange:
         self._arrived += self._framer.finish()
         self._take()
         if self.tapped and self.status == 400:
-            return self._without_tap()
+            # This model's path refuses the tap, and the client never asked for it.
+            self.server.model(self.request.model).tap_refused = True
+            return self._ask_plainly()
+        if self.request_path is not None and not self._meets_choice():
+            return self._ask_plainly()
         return self.unsent() if self._broken else self._decide()
 
     def resume(self, reply: Reply | None) -> list[bytes] | FollowUp:
@@ -274,13 +282,18 @@ class Exchange:
             self.outcome = question.outcome
         return self._deliver()
 
-    def _without_tap(self) -> FollowUp:
-        """Ask again without the tap: this model's path refuses it (400), and the client never asked for it."""
-        self.server.model(self.request.model).tap_refused = True
-        self.tapped = False
-        self._pending = FollowUp(
-            path=self.surface.path, document=self.untapped_document, schema={}, pinned=(), faults=(), kind="untapped"
+    def _meets_choice(self) -> bool:
+        """Tell whether the answer to a request that went elsewhere is the call that was asked for."""
+        turn = read_envelope(self._builder.turn(), self.request)
+        return (
+            self.status == 200 and not self._broken and bool(turn.calls) and not repair_turn(turn, self.request).faults
         )
+
+    def _ask_plainly(self) -> FollowUp:
+        """Ask the client's own question, as it would have gone without what we put on it."""
+        self.tapped = self.constrained = False
+        self.request_path = None
+        self._pending = FollowUp(self.surface.path, self._plain_document, {}, (), (), "plain")
         return self._pending
 
     def _restart(self, reply: Reply | None) -> list[bytes] | FollowUp:
@@ -315,9 +328,9 @@ class Exchange:
         return not (faulty & lifted) and not (outcome.turn.error is not None)
 
     def _written(self, turn: Turn, held: list[Frame]) -> list[bytes]:
-        if self.status == 200:
+        if self.status == 200 and self.request_path is None:
             return self._codec.write(turn, held)
-        # An error took the place of the answer: the answer is made from nothing, in the form the client asked for.
+        # An error, or another surface's answer: this one is made from nothing, in the form the client asked for.
         self.status = 200
         wanted: Framing = self.surface.streaming if self.request.stream else "json"
         self.content_type = self.surface.stream_type if self.request.stream else "application/json"

@@ -28,6 +28,7 @@ from toolmend.upstreams import Reply, Server
 from toolmend.wanted import (
     Wanted,
     asking_faults,
+    declines,
     question_schema,
     read_calls,
     wanted_calls,
@@ -37,7 +38,7 @@ from toolmend.wanted import (
 
 __all__ = ["Answered", "FollowUp", "Questions", "Reply"]
 
-QuestionKind = Literal["constrained", "tapped", "render", "raw", "untapped"]
+QuestionKind = Literal["constrained", "tapped", "render", "raw", "plain"]
 
 LOST: Final = frozenset({"swallowed", "server-error"})
 """Faults of a turn whose text the server had and did not hand out: the tap shows it."""
@@ -177,6 +178,8 @@ class Questions:
         turn = read_reply(self._path, self._request.model, reply)
         if turn is None or turn.error is not None:
             return self._render()
+        if declines(turn, self._wanted):
+            return self._declined()
         calls = read_calls(turn, self._wanted)
         if calls is not None:
             return self._placed(calls)
@@ -214,7 +217,10 @@ class Questions:
             return self._fail()
         one = self._wanted[0]
         found: Json = {"name": one.tools[0].name, "arguments": parsed.value} if self._bare else parsed.value
-        calls = read_calls(Turn(text=json.dumps(found)), self._wanted)
+        turn = Turn(text=json.dumps(found))
+        if declines(turn, self._wanted):
+            return self._declined()
+        calls = read_calls(turn, self._wanted)
         return self._fail() if calls is None else self._placed(calls)
 
     # What it comes to
@@ -249,6 +255,11 @@ class Questions:
     def _answered(self, outcome: Outcome) -> Answered:
         self._notes.asked_well()
         return Answered(outcome)
+
+    def _declined(self) -> Answered | None:
+        """Note that the model meant none of the tools: the turn stays as it came, and that is an answer."""
+        self._notes.asked_well()
+        return None
 
     def _fail(self) -> Answered | None:
         """Note that asking did not help: the turn stays as it came."""

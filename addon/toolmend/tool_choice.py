@@ -21,8 +21,10 @@ from toolmend.envelopes import (
 from toolmend.lenient_json import parse
 from toolmend.limits import question_cap
 from toolmend.model import Fault, JsonObject, Outcome, Repair, Request, ToolCall, ToolChoice, Turn
+from toolmend.ollama_messages import to_ollama_chat
 from toolmend.repair.ladder import repair_call, repair_turn
 from toolmend.settings import Settings
+from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Surface
 from toolmend.upstreams import Server
 
@@ -39,12 +41,14 @@ NO_CALL: Final = frozenset({"unknown-tool", "invented-tool"})
 class Prepared:
     """Hold what is sent in place of a request.
 
-    `document` is None when the bytes go on as they came. `constrained` is the schema that was put on the request.
+    `document` is None when the bytes go on as they came. `constrained` is the schema that was put on the request, and
+    `path` where such a request goes when its own surface cannot carry a schema: it is then a request of that surface.
     `warning` says what of the choice could not be understood.
     """
 
     document: JsonObject | None = None
     constrained: JsonObject | None = None
+    path: str | None = None
     warning: str | None = None
 
 
@@ -126,9 +130,10 @@ def _constrained(
         return None
     defs: JsonObject = {}
     schema = with_defs(envelope_of_any(allowed_tools(request), defs), defs)
-    constrained = surface.constrain(document, schema, question_cap(surface.name, document, settings))
+    cap = question_cap(surface.name, document, settings)
+    constrained = surface.constrain(document, schema, cap)
     if constrained is None:
-        return None
+        return _elsewhere(surface, server, document, schema, cap)
     # The schema is the client's answer here, not a question of ours: it comes in the form that was asked for.
     for key in ("stream", "stream_options"):
         if key in request.document:
@@ -136,6 +141,15 @@ def _constrained(
         else:
             constrained.pop(key, None)
     return Prepared(constrained, schema)
+
+
+def _elsewhere(surface: Surface, server: Server, document: JsonObject, schema: JsonObject, cap: int) -> Prepared | None:
+    """Send the request to the surface of the same server that can carry the schema, whole: nothing of it is text."""
+    path = server.can.asked_on.get(surface.name)
+    if path != "/api/chat":
+        return None
+    constrained = SURFACES[path].constrain(to_ollama_chat(surface.name, document), schema, cap)
+    return None if constrained is None else Prepared(constrained, schema, path)
 
 
 def judge(outcome: Outcome, request: Request) -> Outcome:

@@ -14,6 +14,7 @@ from typing import Final
 
 from toolmend.dialects.scanner import Scanner
 from toolmend.envelopes import (
+    NO_ARGUMENTS,
     allowed_tools,
     arguments_schema,
     envelope,
@@ -32,6 +33,9 @@ NOT_ASKED: Final = frozenset({"unknown-tool", "cut"})
 
 LEFTOVER: Final = frozenset({"unreadable", "invented-tool"})
 """Faults of a call in text: what is left of it there goes when the call comes another way."""
+
+DECLINED: Final = "none_of_these_tools"
+"""What a model answers that meant none of the offered tools: a call is not forced on it."""
 
 QUOTED: Final = re.compile(r"""['"`]([^'"`\s]{1,80})['"`]""")
 LONGEST_PINNED: Final = 200
@@ -155,7 +159,8 @@ class Wanted:
     """Hold one call that a question is to bring.
 
     `index` is the call's place in the turn, None when it is a new one. `tools` are those it may go to. `plan` says
-    which parts of `call` are asked for; None asks for all of its arguments.
+    which parts of `call` are asked for; None asks for all of its arguments. `declinable` leaves the model the answer
+    that it meant none of the tools.
     """
 
     index: int | None
@@ -163,6 +168,7 @@ class Wanted:
     call: ToolCall | None = None
     plan: Parts | None = None
     defs: JsonObject = field(default_factory=dict)
+    declinable: bool = False
 
     @property
     def pinned(self) -> JsonObject:
@@ -179,9 +185,12 @@ class Wanted:
     @property
     def schema(self) -> JsonObject:
         """Return the schema of the envelope."""
-        if len(self.tools) == 1:
-            return envelope(self.tools[0].name, self.arguments)
-        return envelope_of_any(self.tools, self.defs)
+        one = envelope(self.tools[0].name, self.arguments)
+        schema = one if len(self.tools) == 1 else envelope_of_any(self.tools, self.defs)
+        if not self.declinable:
+            return schema
+        branches = schema.get("anyOf")
+        return {"anyOf": [*(branches if isinstance(branches, list) else [schema]), envelope(DECLINED, NO_ARGUMENTS)]}
 
     def read(self, found: JsonObject) -> ToolCall | None:
         """Read the call from an envelope; None when it is none, or of another tool."""
@@ -206,14 +215,15 @@ def wanted_calls(outcome: Outcome, request: Request, defs: JsonObject) -> tuple[
         return ()
     broken = sorted({index for fault in faults if (index := call_index(fault.path)) is not None})
     if not broken or any(fault.keyword == "tool-choice" for fault in faults):
-        return (Wanted(None, _meant_tools(faults, request), defs=defs),)
+        invented = all(fault.keyword == "invented-tool" for fault in faults)
+        return (Wanted(None, _meant_tools(faults, request), defs=defs, declinable=invented),)
     return tuple(_mended(index, calls[index], request, defs) for index in broken if index < len(calls))
 
 
 def _mended(index: int, call: ToolCall, request: Request, defs: JsonObject) -> Wanted:
     tool = request.tool(call.name)
     if tool is None:
-        return Wanted(index, allowed_tools(request), call, None, defs)
+        return Wanted(index, allowed_tools(request), call, None, defs, declinable=request.tool_choice.mode == "auto")
     plan = Planner(tool, call.arguments, defs).plan() if isinstance(call.arguments, dict) else None
     return Wanted(index, (tool,), call, plan, defs)
 
@@ -257,6 +267,16 @@ def read_calls(turn: Turn, wanted: Sequence[Wanted]) -> tuple[ToolCall, ...] | N
         if len(calls) == len(wanted):
             return tuple(calls)
     return None
+
+
+def declines(turn: Turn, wanted: Sequence[Wanted]) -> bool:
+    """Tell whether the answer to a question is that none of the tools was meant."""
+    return any(one.declinable for one in wanted) and any(
+        part.get("name") == DECLINED
+        for found in read_objects(turn)
+        for part in (found, *found.values())
+        if isinstance(part, dict)
+    )
 
 
 def with_calls(outcome: Outcome, request: Request, wanted: Sequence[Wanted], calls: Sequence[ToolCall]) -> Turn:

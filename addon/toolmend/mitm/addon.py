@@ -134,7 +134,7 @@ class Toolmend:
             self._failed(flow)
 
     def _surface(self, flow: http.HTTPFlow) -> Surface | None:
-        """Tell whose request this is: a live POST to one of the four paths, in reverse mode or where the filter says."""
+        """Tell whose request this is: a live POST to one of the four paths, where the filter says."""
         if (
             not flow.live
             or flow.is_replay
@@ -171,6 +171,8 @@ class Toolmend:
         if sent is not None:
             flow.request.headers.pop("content-encoding", None)
             flow.request.content = _encoded(sent)
+        if exchange.request_path is not None:
+            flow.request.path = exchange.request_path
 
     async def _server(self, flow: http.HTTPFlow) -> Server:
         """Find out once per host what the server is. Flows that come meanwhile wait for the same answer."""
@@ -287,10 +289,10 @@ class Toolmend:
         flow.backup()
         response.headers.pop("content-encoding", None)
         response.content = delivered
+        response.headers["content-type"] = exchange.content_type
         if exchange.status != response.status_code:
             response.status_code = exchange.status
             response.reason = status_codes.RESPONSES.get(exchange.status, "")
-            response.headers["content-type"] = exchange.content_type
 
     async def _finish(self, flow: http.HTTPFlow, live: Live) -> list[bytes]:
         """End the answer: ask what has to be asked, and return the rest of it."""

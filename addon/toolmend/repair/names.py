@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from toolmend.model import Tool, ToolCall
+from toolmend.model import Json, Tool, ToolCall
 from toolmend.repair.schema import properties_of
 
 _VERBS: Final = """
@@ -50,6 +50,8 @@ COUNTER: Final = re.compile(r"(?:[:.#]\d+)\Z")
 SEPARATOR: Final = re.compile(r"[\s./:\\|>]+|__+|->")
 GLUED: Final = re.compile(r"(?:functions?|tools?)(?=[A-Za-z_])")
 PLACEHOLDER: Final = re.compile(r"\s*(?:<[^<>\n]{1,80}>|\{\{[^{}\n]{1,80}\}\}|value_?\d+)\s*\Z")
+EMPTY_WORDS: Final = frozenset({"", "none", "null", "nil", "n/a", "nothing", "...", "…"})
+"""What a model writes where it has nothing to say: a call of these alone is no wish of its own."""
 MIN_EDITED: Final = 4
 MIN_SUBSTITUTED: Final = 6
 MAX_NAME: Final = 300
@@ -114,13 +116,15 @@ def evidence(call: ToolCall, tools: Sequence[Tool]) -> bool:
     """Tell whether a call whose name means no offered tool was still meant for one of them.
 
     It was if the name is none that a function can have, a template's placeholder or one of a model's own built-in
-    tools; if an argument's value is a placeholder; if a word of the name, or an argument, is one of an offered tool's.
+    tools; if an argument's value is a placeholder, or none of them says anything; if a word of the name, or an argument, is one of an offered tool's.
     A call without any of this is the model's own idea.
     """
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     if not LEGAL.match(call.name) or folded(call.name) in PLACEHOLDERS | BUILT_IN:
         return True
     if any(isinstance(value, str) and PLACEHOLDER.match(value) for value in arguments.values()):
+        return True
+    if arguments and all(value in EMPTY_WORDS for value in map(_plain, arguments.values())):
         return True
     words = {_synonym(word) for word in words_of(call.name)} - GENERIC
     keys = {folded(key) for key in arguments}
@@ -129,6 +133,10 @@ def evidence(call: ToolCall, tools: Sequence[Tool]) -> bool:
         or keys & {folded(key) for key in properties_of(tool.parameters)}
         for tool in tools
     )
+
+
+def _plain(value: Json) -> str | None:
+    return "" if value is None else value.strip().lower() if isinstance(value, str) else None
 
 
 def folded(name: str) -> str:

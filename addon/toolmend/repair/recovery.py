@@ -23,10 +23,6 @@ Recovered: TypeAlias = tuple[Turn, tuple[Repair, ...], tuple[Fault, ...]]
 HIDES_LIMIT: Final = frozenset({"openai-responses"})
 """Surfaces on which an answer that the token limit has cut looks like any other (Ollama says `completed`)."""
 
-BARE: Final = frozenset({"json", "fenced json"})
-"""Forms that no agent reads as a call: a turn that is nothing but one is shown as its answer, so the model is asked,
-and may say that it meant none of the tools."""
-
 MAX_SHOWN: Final = 200
 MAX_OBJECTS: Final = 32
 MAX_RAW: Final = 200_000
@@ -154,7 +150,7 @@ class _Search:
             return "unreadable", f"a call was opened and cannot be read ({found.note})"
         unknown = [call for call in found.calls if snap(call.name, self.tools) is None]
         names = ", ".join(repr(call.name[:80]) for call in unknown)
-        if any(evidence(call, self.tools) for call in unknown) or found.note in BARE:
+        if any(evidence(call, self.tools) for call in unknown):
             return "invented-tool", f"calls {names}, which is not offered"
         return "unknown-tool", f"calls {names}, which is not offered"
 
