@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolmend.model import Fault, Json, Request, Tool, ToolCall, ToolChoice, Turn
+from toolmend.model import Fault, Finish, Json, Request, Tool, ToolCall, ToolChoice, Turn
 from toolmend.repair.ladder import fits, repair_call, repair_turn
 
 TEXT: Json = {"type": "string"}
@@ -302,3 +302,13 @@ def test_a_turn_that_promises_calls_and_has_none_ends_with_stop() -> None:
 def test_the_reason_beside_calls_is_the_surfaces_business() -> None:
     turn = Turn(calls=(call("get_time", {}),), finish="stop")
     assert repair_turn(turn, request()).turn is turn
+
+
+@pytest.mark.parametrize(("finish", "keywords"), [("tool_calls", []), ("length", ["syntax"]), (None, ["syntax"])])
+def test_closers_are_added_only_where_the_model_stopped_by_itself(finish: Finish | None, keywords: list[str]) -> None:
+    open_call = call("create_event", '{"title": "x", "minutes": 1, "priority": "low", "attendees": ["a"')
+    outcome = repair_turn(Turn(calls=(open_call,), finish=finish), request())
+    assert [fault.keyword for fault in outcome.faults] == keywords
+    assert outcome.turn.calls[0].arguments == (
+        open_call.arguments if keywords else {"title": "x", "minutes": 1, "priority": "low", "attendees": ["a"]}
+    )

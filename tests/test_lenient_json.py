@@ -69,6 +69,7 @@ LENIENT: list[tuple[str, str, Json, tuple[str, ...]]] = [
     ),
     ("one key twice", "{'a': 1, 'a': 2}", {"a": 2}, ("quotes", "duplicate keys")),
     ("a pair of surrogates", "{'a': '\\ud83d\\ude00'}", {"a": "😀"}, ("quotes",)),
+    ("a character as Python writes it", "['\\x1f\\U0001f600']", ["\x1f😀"], ("quotes", "invalid escapes")),
     ("a lone surrogate", "{'a': '\\ud800'}", {"a": "\ud800"}, ("quotes",)),
 ]
 
@@ -89,6 +90,7 @@ UNREADABLE = [
     '{"a": 1} and more',
     '{"a": city}',
     '{"a": 007}',
+    '{"a": "\\x1b[31m"}',
     '{"date": 2026-07-14}',
     '{"a": NaN}',
     '{"a": -Infinity}',

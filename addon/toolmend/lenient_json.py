@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -48,7 +49,8 @@ ARITHMETIC = re.compile(r"(?:0|[1-9]\d{0,14})(?:(?:\s*[*+]\s*| - )(?:0|[1-9]\d{0
 WORD = re.compile(r"[A-Za-z]++")
 BARE_KEY = re.compile(r"([A-Za-z_$][\w$.-]*+)[\"'”’]?(?=\s*[:=])")
 STRING_KEY = re.compile(r"([\"'“”‘’])[^\"'“”‘’\n]*+[\"'“”‘’]\s*+:")
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+PYTHON_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\(?:x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8})")
 PLAIN_ESCAPES = re.compile(r'(?:[^\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\Z')
 DRIVE = re.compile(r"[A-Za-z]:\\")
 CONTROL = re.compile(r"[\x00-\x1f]")
@@ -361,7 +363,7 @@ class _Reader:
         if not is_key and not self.ends_well(body.end()):
             return self.loose_string(opener)
         self.position = body.end()
-        return self.unescaped(body[1])
+        return self.unescaped(body[1], opener)
 
     def tripled(self, opener: str) -> str | None:
         """Read a Python string between tripled quotes."""
@@ -373,7 +375,7 @@ class _Reader:
             raise _Cut
         body, self.position = self.text[self.position + 3 : end], end + 3
         self.liberties["Python literals"] = None
-        return self.unescaped(body)
+        return self.unescaped(body, opener)
 
     def ends_well(self, position: int) -> bool:
         """Tell whether a string's value may end here: by what stands next."""
@@ -407,10 +409,10 @@ class _Reader:
                     break
                 self.position = tail.start() + 1
                 self.liberties["inner quotes"] = None
-                return self.unescaped(body)
+                return self.unescaped(body, opener)
         raise _Unreadable
 
-    def unescaped(self, body: str) -> str:
+    def unescaped(self, body: str, opener: str) -> str:
         if CONTROL.search(body):
             self.liberties["raw newlines"] = None
         if "\\" not in body:
@@ -418,6 +420,8 @@ class _Reader:
         if DRIVE.match(body) and "\\\\" not in body and '\\"' not in body:
             self.liberties["drive path"] = None
             return body
+        if opener != "'" and PYTHON_ESCAPE.search(body):
+            raise _Unreadable  # a character in Python's way of writing, or text that shows one
         if not PLAIN_ESCAPES.match(body):
             self.liberties["invalid escapes"] = None
         text = ESCAPE.sub(_unescape, body)
@@ -467,8 +471,9 @@ class _Reader:
 
 def _unescape(match: re.Match[str]) -> str:
     escape = match[1]
-    if escape[0] == "u" and len(escape) == 5:
-        return chr(int(escape[1:], 16))
+    if escape[0] in "uxU" and len(escape) > 1:
+        code = int(escape[1:], 16)
+        return chr(code) if code <= sys.maxunicode else match[0]
     # What JSON does not know keeps its backslash: a regular expression means it.
     return ESCAPES.get(escape, match[0])
 

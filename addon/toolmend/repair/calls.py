@@ -29,19 +29,20 @@ class Shaped:
     faults: tuple[Fault, ...] = ()
 
 
-def repair_call(call: ToolCall, tools: Sequence[Tool], index: int = 0) -> Repaired:
+def repair_call(call: ToolCall, tools: Sequence[Tool], index: int = 0, *, cut: bool = False) -> Repaired:
     """Repair one call as far as it goes.
 
     Args:
         call: The call as it came, structured or read from text.
         tools: The offered tools.
         index: Its place in the turn, for the paths of repairs and faults.
+        cut: Whether the answer may have ended inside this call: then closers that are missing say that more is.
 
     Returns:
         The call (the same object when nothing was to repair), the liberties taken, the faults left.
     """
     try:
-        return _Rungs(call, tools, f"/calls/{index}").climbed()
+        return _Rungs(call, tools, f"/calls/{index}", cut).climbed()
     except RecursionError:  # nested deeper than any tool asks for: passed as it came
         return call, (), ()
 
@@ -54,10 +55,11 @@ def fits(call: ToolCall, tools: Sequence[Tool]) -> bool:
 class _Rungs:
     """Take one call up the rungs."""
 
-    def __init__(self, call: ToolCall, tools: Sequence[Tool], path: str) -> None:
+    def __init__(self, call: ToolCall, tools: Sequence[Tool], path: str, cut: bool) -> None:
         self.call = call
         self.tools = tools
         self.path = path
+        self.cut = cut
         self.arguments_path = f"{path}/arguments"
 
     def climbed(self) -> Repaired:
@@ -95,7 +97,7 @@ class _Rungs:
         if arguments is None or arguments == []:
             return Decoded({}, "empty")
         if isinstance(arguments, str):
-            return decode(arguments, tool)
+            return decode(arguments, tool, cut=self.cut)
         return Decoded(arguments, "") if isinstance(arguments, dict | list) else None
 
     def parsed(self, decoded: Decoded) -> tuple[Repair, ...]:
@@ -106,7 +108,7 @@ class _Rungs:
 
     def unreadable(self) -> Fault:
         text = self.call.arguments if isinstance(self.call.arguments, str) else ""
-        why = "end inside a value" if lenient_json.is_cut(text) else "are no JSON object"
+        why = "end inside a value" if self.cut or lenient_json.is_cut(text) else "are no JSON object"
         return Fault(self.arguments_path, "syntax", f"{self.arguments_path} {why}")
 
     # Names

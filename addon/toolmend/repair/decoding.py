@@ -28,13 +28,14 @@ class Decoded:
     note: str
 
 
-def decode(text: str, tool: Tool | None) -> Decoded | None:
+def decode(text: str, tool: Tool | None, *, cut: bool = False) -> Decoded | None:
     """Read arguments from text.
 
     Args:
         text: What stood in their place: JSON, good or bad, perhaps with a header before it or prose behind it; the
             body of an XML dialect.
         tool: The tool that was called, which a header must name; None when that is not known.
+        cut: Whether the answer may have ended inside the text: then nothing is closed that was left open.
 
     Returns:
         None when they cannot be read without guessing.
@@ -44,6 +45,8 @@ def decode(text: str, tool: Tool | None) -> Decoded | None:
     parsed = lenient_json.parse(text)
     if parsed is not None and parsed.value in (None, "", []):
         return Decoded({}, "empty")
+    if cut and parsed is not None and "missing closers" in parsed.liberties:
+        return None
     if parsed is not None and isinstance(parsed.value, dict | list):
         return Decoded(parsed.value, ", ".join(parsed.liberties))
     return _within(text, tool) or _from_markup(text, tool)

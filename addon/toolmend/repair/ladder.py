@@ -40,7 +40,10 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
         return Outcome(turn)
     recovered, repairs, faults = recover(turn, request)
     calls, split = _unglued(recovered.calls, request.tools)
-    results = [repair_call(call, request.tools, index) for index, call in enumerate(calls)]
+    cut = turn.finish in ("length", None)
+    results = [
+        repair_call(call, request.tools, index, cut=cut and call.dialect is None) for index, call in enumerate(calls)
+    ]
     calls = tuple(call for call, _, _ in results)
     repairs += split + tuple(repair for _, found, _ in results for repair in found)
     faults += tuple(fault for _, _, found in results for fault in found)
