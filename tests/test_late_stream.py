@@ -6,8 +6,8 @@ import pytest
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.options import Options
 from mitmproxy.proxy.layers import http as http_layer
-from mitmproxy_context import addon_context
 
+from mitmproxy_context import addon_context
 from toolmend.mitm import late_stream
 
 

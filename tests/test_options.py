@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from mitmproxy import exceptions
 from mitmproxy.test import taddons
-from mitmproxy_context import addon_context
 
+from mitmproxy_context import addon_context
 from toolmend.mitm import options
 from toolmend.mitm.addon import Toolmend
 
