@@ -46,7 +46,8 @@ class Captured:
 
 @cache
 def captured() -> tuple[Captured, ...]:
-    first, *rows = (json.loads(line) for line in lzma.open(FILE, "rt", encoding="utf-8"))
+    with lzma.open(FILE, "rt", encoding="utf-8") as lines:
+        first, *rows = map(json.loads, lines)
     return tuple(
         Captured(
             row["id"],

@@ -116,7 +116,8 @@ def evidence(call: ToolCall, tools: Sequence[Tool]) -> bool:
     """Tell whether a call whose name means no offered tool was still meant for one of them.
 
     It was if the name is none that a function can have, a template's placeholder or one of a model's own built-in
-    tools; if an argument's value is a placeholder, or none of them says anything; if a word of the name, or an argument, is one of an offered tool's.
+    tools; if an argument's value is a placeholder, or none of them says anything; if a word of the name, or an
+    argument, is one of an offered tool's.
     A call without any of this is the model's own idea.
     """
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
