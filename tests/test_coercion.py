@@ -287,7 +287,7 @@ def test_an_object_becomes_text_as_the_model_spaced_it() -> None:
 
 
 def test_the_body_of_a_json_file_may_come_as_an_object() -> None:
-    schema = members("path", "content", path=TEXT, content=TEXT)
+    schema = members("path", "content", path=TEXT, content={"type": "string", "description": "What to write."})
     assert coerce({"path": "cfg.json", "content": {"debug": True}}, schema).value == {
         "path": "cfg.json",
         "content": '{"debug": true}',

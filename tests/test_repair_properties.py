@@ -195,7 +195,8 @@ def test_any_repair_leaves_fewer_faults_and_no_new_one(value: Json, other: Json)
     coerced = coerce(arguments, EVENT)
     after = {(fault.path, fault.keyword) for fault in faults(coerced.value, EVENT)}
     assert after <= before
-    assert (len(after) < len(before)) == bool(coerced.repairs)
+    mended = [repair for repair in coerced.repairs if repair.note != "whole number"]
+    assert (len(after) < len(before)) == bool(mended)
     assert coerce(coerced.value, EVENT) == Coerced(coerced.value)
 
 

@@ -168,7 +168,8 @@ class _Rungs:
             whole, edits = whole_numbers(arguments, check)
             return Shaped(whole, tuple(repair for edit in edits for repair in edit.repairs(self.arguments_path)))
         others = [other for other in self.tools if other is not tool]
-        mended = coerce(arguments, tool.parameters, self.arguments_path, others=others, written=self.call.raw or "")
+        text = self.call.raw or (self.call.arguments if isinstance(self.call.arguments, str) else "")
+        mended = coerce(arguments, tool.parameters, self.arguments_path, others=others, written=text)
         if mended.value is arguments:
             return Shaped(arguments, (), faults)
         return Shaped(mended.value, mended.repairs, check.faults(mended.value, self.arguments_path))

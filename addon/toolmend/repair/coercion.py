@@ -23,6 +23,7 @@ from toolmend.repair.schema import (
     Steps,
     Validator,
     missing_keys,
+    properties_of,
     schema_inside,
     steps_taken,
     surplus_keys,
@@ -82,9 +83,7 @@ def _without_blanks(members: JsonObject, schema: JsonObject) -> tuple[JsonObject
     Only where other members had to be repaired: an agent's integration rejects the blanks with them.
     Source: home-assistant/core#122749.
     """
-    properties = schema.get("properties")
-    if schema.get("required") or not isinstance(properties, dict):
-        return members, []
+    properties = {} if schema.get("required") else properties_of(schema)
     blank = [key for key, member in members.items() if member == "" and _is_plain_text(properties.get(key))]
     kept = {key: member for key, member in members.items() if key not in blank}
     return kept, [Edit((key,), "", None, "left out", gone=True) for key in blank]
@@ -171,12 +170,12 @@ class _Mender:
 
     def retype(self, problem: Problem, check: Validator, about: str) -> Edit | None:
         part = check.within(problem.schema)
-        for after, note in self.othertypes_of(problem, check, about):
+        for after, note in self.in_other_types(problem, check, about):
             if (settled := self.settled(after, part, about)) is not None:
                 return Edit(problem.steps, problem.value, settled[0], note)
         return None
 
-    def othertypes_of(self, problem: Problem, check: Validator, about: str) -> Iterator[tuple[Json, str]]:
+    def in_other_types(self, problem: Problem, check: Validator, about: str) -> Iterator[tuple[Json, str]]:
         """Return the value in each other type that is asked for, the plainest way first."""
         types = types_of(problem.schema)
         value = problem.value
@@ -242,8 +241,7 @@ class _Mender:
         if not isinstance(problem.value, dict):
             return None
         members, schema = dict(problem.value), problem.schema
-        properties = schema.get("properties")
-        declared = properties if isinstance(properties, dict) else {}
+        declared = properties_of(schema)
         inner: list[Edit] = []
         for old, new in self.meant_keys(members, schema, declared, check).items():
             value, edits = self.settle(members[old], check.within(declared[new]))
@@ -251,7 +249,8 @@ class _Mender:
             inner.append(Edit((*problem.steps, old), old, new, "renamed", rung="keys"))
             inner += (moved(edit, (*problem.steps, new)) for edit in edits)
         for name in missing_keys(replace(problem, value=members)):
-            if (found := _only_value(check.resolve(declared.get(name)))) is not None:
+            found = _only_value(check.resolve(declared.get(name)))
+            if found is not None and check.within(declared[name]).accepts(found[0]):
                 members[name] = found[0]
                 inner.append(Edit((*problem.steps, name), None, found[0], found[1]))
         # What is surplus may be what is missing, under a name that nobody can tell.
@@ -320,15 +319,15 @@ def _is_required(steps: Steps, check: Validator) -> bool:
 def _about(problem: Problem, value: Json) -> str:
     """Say what is known of a place: its description, or that it is the body of a JSON file."""
     description = problem.schema.get("description")
-    if isinstance(description, str) and description:
-        return description
+    about = description if isinstance(description, str) else ""
+    if not problem.steps or folded(str(problem.steps[-1])) not in BODIES:
+        return about
     parent = value
     for step in problem.steps[:-1]:
         parent = parent[step] if isinstance(parent, dict | list) else None  # type: ignore[index]
-    if not isinstance(parent, dict) or not problem.steps or folded(str(problem.steps[-1])) not in BODIES:
-        return ""
-    beside = (member for member in parent.values() if isinstance(member, str))
-    return "JSON file" if any(JSON_FILE.search(member) for member in beside) else ""
+    members = parent.values() if isinstance(parent, dict) else ()
+    beside = (member for member in members if isinstance(member, str))
+    return f"{about} JSON file" if any(JSON_FILE.search(member) for member in beside) else about
 
 
 def _surplus(members: JsonObject, schema: JsonObject) -> list[str]:
