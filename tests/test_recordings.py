@@ -192,8 +192,8 @@ def test_a_question_and_its_reply_are_kept_and_used_again() -> None:
     (question,) = replay(recording).questions
     reply = answer(None, '{"name": "book_room", "arguments": {"title": "Plan", "minutes": 45}}')
     sent = json.dumps(question.document).encode()
-    asked = Entry("follow-up", question.path, sent, 200, "application/json", ((reply, 900),))
-    recording = replace(recording, follow_ups=(asked,))
+    entry = Entry("follow-up", question.path, sent, 200, "application/json", ((reply, 900),))
+    recording = replace(recording, follow_ups=(entry,))
     recording = replace(recording, outcome=replay(recording).outcome)
     back = load(dump(recording))
     assert [entry.role for entry in (back.original, *back.follow_ups, back.delivered)] == [
@@ -205,10 +205,34 @@ def test_a_question_and_its_reply_are_kept_and_used_again() -> None:
     assert json.loads(back.delivered.body)["message"]["tool_calls"][0]["function"]["arguments"]["minutes"] == 45
 
 
+def asked(document: dict[str, Any], reply: bytes, path: str = "/api/chat", status: int = 200) -> Entry:
+    return Entry("follow-up", path, json.dumps(document).encode(), status, "application/json", ((reply, 900),))
+
+
+def test_a_reply_belongs_to_a_question_of_its_kind() -> None:
+    """A model that was known to lose schemas was asked by its rendered prompt at once, and is again."""
+    prompt = b'{"_debug_info": {"rendered_template": "<|im_start|>assistant\\n"}}'
+    generated = json.dumps(
+        {"response": '{"name": "book_room", "arguments": {"title": "Plan", "minutes": 45}}'}
+    ).encode()
+    known = (
+        asked({**REQUEST, "_debug_render_only": True}, prompt),
+        asked({"model": "qwen3:8b", "prompt": "x", "raw": True}, generated, "/api/generate"),
+    )
+    recording = replace(recorded(answer({"title": "Plan"})), follow_ups=known)
+    assert [question.kind for question in replay(recording).questions] == ["render", "raw"]
+    assert replay(load(dump(recording))).outcome.turn.calls[0].arguments == {"title": "Plan", "minutes": 45}
+
+
+def test_a_question_that_was_not_asked_then_has_no_reply_now() -> None:
+    recording = replace(recorded(answer({"title": "Plan"})), follow_ups=(asked({**REQUEST, "logprobs": True}, BROKEN),))
+    assert [fault.keyword for fault in replay(recording).outcome.faults] == ["required"]
+
+
 def test_a_question_without_a_reply_is_kept_too() -> None:
     recording = recorded(answer({"title": "Plan"}))
-    asked = Entry("follow-up", "/api/chat", json.dumps(REQUEST).encode(), 0, "", ())
-    back = load(dump(replace(recording, follow_ups=(asked,))))
+    entry = Entry("follow-up", "/api/chat", json.dumps(REQUEST).encode(), 0, "", ())
+    back = load(dump(replace(recording, follow_ups=(entry,))))
     assert [entry.status for entry in back.follow_ups] == [0]
     assert [fault.keyword for fault in back.outcome.faults] == ["required"]
 
@@ -219,6 +243,19 @@ def test_what_is_larger_than_allowed_is_not_written() -> None:
         dump(recording, max_bytes=2000)
     with pytest.raises(TooLarge, match=r"the recording of qwen3:8b has [0-9]+ bytes, 6000 are allowed"):
         dump(recording, max_bytes=6000)
+
+
+def test_what_was_replaced_is_still_told_after_accepting() -> None:
+    recording = load(dump(recorded(answer({"title": "anne@kranz.de", "minutes": "30"}))))
+    assert recording.notes == {"redacted": {"mail": 1}}
+    assert load(recordings.write(recordings.accepted(recording))).notes == {"redacted": {"mail": 1}}
+
+
+def test_an_outcome_that_is_another_than_it_was_is_noted_until_it_is_accepted() -> None:
+    recording = replace(recorded(BROKEN), outcome=LEFT)
+    back = load(dump(recording))
+    assert back.notes == {"differs": "when it was recorded: required /calls/0/arguments"}
+    assert recordings.accepted(back).notes == {}
 
 
 # Names

@@ -17,7 +17,7 @@ from toolmend.private_values import find
 from toolmend.recordings import Recording
 from toolmend.redaction import Redactor
 from toolmend.settings import Settings
-from toolmend.shapes import shape_request, without_echoes
+from toolmend.shapes import shape_reply, shape_request, without_echoes
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Framing
 
@@ -375,6 +375,23 @@ def test_a_description_that_the_model_called_a_tool_by_is_kept() -> None:
     assert shaped["tools"][0]["function"]["description"] == "Read a text file."
 
 
+def test_a_rendered_prompt_becomes_its_shape_and_keeps_the_tags_at_its_end() -> None:
+    def shaped(prompt: str) -> Any:
+        reply = {"model": "m", "_debug_info": {"rendered_template": prompt, "other": "Anne"}, "done": False}
+        return json.loads(shape_reply(json.dumps(reply).encode()))["_debug_info"]["rendered_template"]
+
+    assert shaped("<|start|>user<|message|>I am Anne<|end|><|start|>assistant") == (
+        "[58 characters]<|end|><|start|>assistant"
+    )
+    assert shaped("<s>[INST]Anne[/INST]") == "[20 characters][/INST]"
+    assert shaped("user Anne<|im_end|>\n<|im_start|>assistant\n<think>\n") == (
+        "[50 characters]<|im_end|>\n<|im_start|>assistant\n<think>\n"
+    )
+    assert shape_reply(b'{"response":"{}","context":[1,2]}') == b'{"response": "{}", "context": []}'
+    assert shape_reply(b'{"message":{"content":"x"}}') == b'{"message":{"content":"x"}}'
+    assert shape_reply(b"no JSON") == b"no JSON"
+
+
 def test_what_a_responses_answer_repeats_of_its_request_is_taken_out() -> None:
     first = b'event: response.created\ndata: {"response":{"instructions":"Be Anne\'s","metadata":{"u":"anne"},"tools":[{"name":"t","descri'
     second = b'ption":"x"}],"output":[]},"type":"response.created"}\n\n'
@@ -489,13 +506,19 @@ def test_no_secret_is_in_the_file_wherever_it_was(surface: str, kind: str, strea
     sent = json.dumps(document).encode()
     original = Entry("original", f"{api.path}?key={SAID}", sent, 200, kind_of_answer, in_chunks(body), HEADERS, HEADERS)
     question = Entry("follow-up", api.path, sent, 500, "text/plain", ((f"no such host\n{SAID}".encode(), 3),))
+    rendered = json.dumps({"_debug_info": {"rendered_template": f"{SAID}<|im_end|>\n<|im_start|>assistant\n"}}).encode()
+    asked = json.dumps({**document, "_debug_render_only": True}).encode()
+    prompt = Entry("follow-up", "/api/chat", asked, 200, "application/json", ((rendered, 4),))
+    raw_reply = json.dumps({"response": json.dumps(ARGUMENTS), "context": [1, 2, 3]}).encode()
+    raw = json.dumps({"model": "qwen3", "prompt": SAID, "raw": True, "format": SCHEMA}).encode()
+    generated = Entry("follow-up", "/api/generate", raw, 200, "application/json", ((raw_reply, 5),))
     recording = Recording(
         surface=surface,
         model="qwen3",
         server="ollama 0.40.9",
         settings=Settings(),
         original=original,
-        follow_ups=(question,),
+        follow_ups=(question, prompt, generated),
         delivered=replace(original, role="delivered", chunks=((body, 9),)),
         outcome=Outcome(turn),
     )

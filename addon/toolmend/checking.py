@@ -16,7 +16,6 @@ from toolmend.exchange import framing_of
 from toolmend.framing import Framer
 from toolmend.model import JsonObject, Outcome, Turn
 from toolmend.recordings import SURFACE_BY_NAME, Recording, Replayed, exchange_of, expectation, replay
-from toolmend.settings import Settings
 from toolmend.surfaces.surface import Framing
 from toolmend.surfaces.turn_builder import TurnBuilder
 
@@ -73,11 +72,12 @@ def check_second_pass(recording: Recording, replayed: Replayed) -> str | None:
     """Check that what is delivered has nothing left to repair: a second proxy would change nothing."""
     entry = replace(
         recording.original,
+        request=recording.delivered.request,
         status=replayed.status,
         content_type=replayed.content_type,
         chunks=((replayed.delivered, 0),) if replayed.delivered else (),
     )
-    settings = Settings(follow_up=False, tap="off")
+    settings = replace(recording.settings, follow_up=False)
     again = replay(replace(recording, original=entry, follow_ups=(), settings=settings))
     if again.delivered != replayed.delivered:
         done = ", ".join(expectation(again.outcome)["repairs"])  # type: ignore[arg-type]

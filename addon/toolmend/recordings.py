@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from toolmend import __version__, har
@@ -23,8 +23,8 @@ from toolmend.har import Entry, FormatError, Role
 from toolmend.model import DecodeError, Json, JsonObject, Outcome, ToolCall, Turn
 from toolmend.redaction import Redactor
 from toolmend.report import say_fault, say_repair
-from toolmend.settings import Settings
-from toolmend.shapes import shape_request, without_echoes
+from toolmend.settings import Settings, TapMode
+from toolmend.shapes import shape_reply, shape_request, without_echoes
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Surface
 from toolmend.upstreams import Kind, Reply, Server
@@ -51,6 +51,7 @@ __all__ = [
 FORMAT: Final = 1
 Which: TypeAlias = Literal["broken", "repaired", "all"]
 
+SCHEMA_FIELDS: Final = ("format", "response_format", "text")
 LONGEST_TEXT: Final = 300
 LONGEST_SLUG: Final = 60
 SURFACE_BY_NAME: Final[Mapping[str, Surface]] = {surface.name: surface for surface in SURFACES.values()}
@@ -66,7 +67,8 @@ class Recording:
 
     `original` is the exchange with the server: the request as forwarded, the answer as it came. `follow_ups` are the
     questions and their replies, in order. `delivered` is what the client sent and got. `settings` are those that the
-    exchange ran with, `outcome` what it made of the answer. `expected` is what `toolmend accept` wrote.
+    exchange ran with, `outcome` what it made of the answer. `expected` is what `toolmend accept` wrote, `notes` how
+    many values were `redacted`, and whether the outcome `differs` by that.
     """
 
     surface: str
@@ -79,6 +81,7 @@ class Recording:
     outcome: Outcome
     started: float = 0.0
     expected: JsonObject | None = None
+    notes: JsonObject = field(default_factory=dict)
 
     @property
     def document(self) -> JsonObject:
@@ -151,11 +154,17 @@ def replay(recording: Recording, chunks: Iterable[bytes] | None = None) -> Repla
     Raises:
         FormatError: The request is not one of the recording's surface, or the answer is none of its.
     """
-    replies = iter(recording.follow_ups)
+    waiting = [(question_kind(_document(entry.request), entry.path), entry) for entry in recording.follow_ups]
 
     def ask(question: FollowUp) -> Reply | None:
-        reply = next(replies, None)
-        return None if reply is None or reply.status == 0 else Reply(reply.status, reply.content_type, reply.body)
+        """Give the next reply to a question of this kind; what was asked in between is asked no more."""
+        kinds = [kind for kind, _ in waiting]
+        wanted = question_kind(question.document, question.path)
+        if wanted not in kinds:
+            return None
+        _, entry = waiting[kinds.index(wanted)]
+        del waiting[: kinds.index(wanted) + 1]
+        return Reply(entry.status, entry.content_type, entry.body) if entry.status else None
 
     original = recording.original
     cut = [data for data, _ in original.chunks] if chunks is None else chunks
@@ -182,15 +191,26 @@ def exchange_of(recording: Recording) -> Exchange:
     surface = SURFACE_BY_NAME.get(recording.surface)
     if surface is None:
         raise FormatError(f"surface is {recording.surface!r}, expected one of {', '.join(SURFACE_BY_NAME)}")
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    server = Server(next((kind for kind in kinds if kind == recording.server.partition(" ")[0]), "ollama"))
-    first = _document(recording.follow_ups[0].request) if recording.follow_ups else {}
-    # What was asked first tells what was known: a model that loses schemas is asked by its rendered prompt.
-    server.model(recording.model).loses_schema = bool(first.get("_debug_render_only"))
+    known: tuple[Kind, ...] = get_args(Kind)
+    server = Server(next((kind for kind in known if kind == recording.server.partition(" ")[0]), "ollama"))
+    # What was asked tells what was known: a model that loses schemas is asked by its rendered prompt at once.
+    kinds = [question_kind(_document(entry.request), entry.path) for entry in recording.follow_ups]
+    server.model(recording.model).loses_schema = "render" in kinds and "constrained" not in kinds
     try:
-        return Exchange(surface, recording.document, recording.settings, server)
+        return Exchange(surface, recording.document, _effective(recording), server)
     except DecodeError as error:
         raise FormatError(f"the request is none of {recording.surface}: {error}") from error
+
+
+def question_kind(document: JsonObject, path: str) -> str:
+    """Tell from a question's body what kind it is: a reply belongs to a question of its kind."""
+    if document.get("_debug_render_only"):
+        return "render"
+    if path == "/api/generate":
+        return "raw"
+    if document.get("logprobs") and document.get("stream"):
+        return "tapped"
+    return "constrained" if any(isinstance(document.get(key), dict) for key in SCHEMA_FIELDS) else "plain"
 
 
 def _document(body: bytes) -> JsonObject:
@@ -217,6 +237,8 @@ def redacted(recording: Recording, *, keep_prompts: bool = False) -> tuple[Recor
     def shaped_entry(entry: Entry) -> Entry:
         document = shape_request(_document(entry.request), answer=answer, keep_prompts=keep_prompts)
         chunks = without_echoes(recording.surface, entry.chunks)
+        if entry.role == "follow-up" and (shaped := shape_reply(entry.body)) != entry.body:
+            chunks = ((shaped, entry.chunks[-1][1]),)
         return replace(entry, request=json.dumps(document).encode(), chunks=chunks)
 
     shaped = _each_entry(recording, shaped_entry)
@@ -299,21 +321,16 @@ def dump(recording: Recording, *, keep_prompts: bool = False, max_bytes: int | N
     notes: JsonObject = {"redacted": dict(kinds)} if kinds else {}
     if _kinds_of(clean.outcome) != _kinds_of(recording.outcome):
         notes["differs"] = f"when it was recorded: {'; '.join(_kinds_of(recording.outcome)) or 'nothing was repaired'}"
-    data = write(clean, notes)
+    data = write(replace(clean, notes=notes))
     if max_bytes is not None and len(data) > max_bytes:
         raise TooLarge(f"the recording of {recording.model} has {len(data)} bytes, {max_bytes} are allowed")
     return data
 
 
-def write(recording: Recording, notes: JsonObject | None = None) -> bytes:
-    """Write a recording as it is (nothing is redacted), with what repair makes of it today.
-
-    Args:
-        recording: The recording, redacted before.
-        notes: Further fields for the first block.
-    """
+def write(recording: Recording) -> bytes:
+    """Write a recording as it is (nothing is redacted), with what repair makes of it today."""
     replayed = replay(recording)
-    blocks = [(recording.original, {**_head(recording, replayed), **(notes or {}), **_expected(recording)})]
+    blocks = [(recording.original, {**_head(recording, replayed), **recording.notes, **_expected(recording)})]
     blocks += [(entry, _plain_block(entry)) for entry in recording.follow_ups]
     if not _same(recording.original, recording.delivered):
         blocks.append((recording.delivered, _plain_block(recording.delivered)))
@@ -321,9 +338,10 @@ def write(recording: Recording, notes: JsonObject | None = None) -> bytes:
 
 
 def accepted(recording: Recording) -> Recording:
-    """Return a recording that expects what repair makes of it today."""
+    """Return a recording that expects what repair makes of it today. Whether that differs from before is settled."""
     current = _delivering(recording)
-    return replace(current, expected=expectation(current.outcome))
+    notes = {key: value for key, value in recording.notes.items() if key != "differs"}
+    return replace(current, expected=expectation(current.outcome), notes=notes)
 
 
 def expectation(outcome: Outcome) -> JsonObject:
@@ -372,13 +390,16 @@ def _expected(recording: Recording) -> JsonObject:
 
 
 def _settings_document(recording: Recording) -> JsonObject:
-    """Say the settings that steer repair. The tap was on if it was on for this request."""
+    """Say the settings that steer repair."""
+    settings = _effective(recording)
+    return {"tap": settings.tap, "force": settings.force, "follow_up": settings.follow_up}
+
+
+def _effective(recording: Recording) -> Settings:
+    """Return the settings as they acted: the tap was on if it was on for this request, or only for its questions."""
     tapped = "logprobs" in _document(recording.original.request) and "logprobs" not in recording.document
-    return {
-        "tap": "on" if tapped else "off",
-        "force": recording.settings.force,
-        "follow_up": recording.settings.follow_up,
-    }
+    kinds = [question_kind(_document(entry.request), entry.path) for entry in recording.follow_ups]
+    return replace(recording.settings, tap="on" if tapped else "learn" if "tapped" in kinds else "off")
 
 
 def tools_concerned(recording: Recording, replayed: Replayed) -> JsonObject:
@@ -438,6 +459,7 @@ def load(data: bytes) -> Recording:
         outcome=Outcome(Turn()),
         started=found[0].started,
         expected=expected if isinstance(expected, dict) else None,
+        notes={key: head[key] for key in ("redacted", "differs") if key in head},
     )
     replayed = replay(recording)
     if original.path.rstrip("/") != SURFACE_BY_NAME[recording.surface].path:
@@ -478,6 +500,6 @@ def _read_settings(document: Json) -> Settings:
     told = document if isinstance(document, dict) else {}
     return Settings(
         follow_up=told.get("follow_up") is not False,
-        tap="on" if told.get("tap") == "on" else "off",
+        tap=next((mode for mode in get_args(TapMode) if mode == told.get("tap")), "off"),
         force="constrain" if told.get("force") == "constrain" else "answer-first",
     )

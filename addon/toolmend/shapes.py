@@ -213,3 +213,30 @@ def _edited(chunks: Chunks, edits: Sequence[tuple[int, int, bytes]]) -> Chunks:
         begin, end = end, end + len(data)
         cut.append((changed[moved_to(begin) : moved_to(end)], at))
     return tuple((data, at) for data, at in cut if data)
+
+
+# The end of a rendered prompt: tags of the template and the name of who speaks next. Questions are made by it.
+PROMPT_END: Final = re.compile(r"(?:\s*(?:<[\w|/:｜▁-]{1,30}>|\[/?[A-Z_]+\])(?:assistant|model|user|system)?)*\s*\Z")
+LONGEST_END: Final = 200
+
+
+def shape_reply(body: bytes) -> bytes:
+    """Return a reply without the prompt in it: rendered (`_debug_info`), or as its tokens' numbers (`context`)."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    if not isinstance(document, dict) or not {"_debug_info", "context"} & set(document):
+        return body
+    shaped = {key: [] if key == "context" else value for key, value in document.items()}
+    if "_debug_info" in document:
+        shaped["_debug_info"] = _shape_prompt(document["_debug_info"])
+    return json.dumps(shaped).encode()
+
+
+def _shape_prompt(info: Json) -> Json:
+    prompt = info.get("rendered_template") if isinstance(info, dict) else None
+    if not isinstance(prompt, str):
+        return _shape_value(info)
+    end = PROMPT_END.search(prompt, max(0, len(prompt) - LONGEST_END))
+    return {"rendered_template": shape(prompt) + (end.group() if end else "")}
