@@ -11,7 +11,7 @@ from toolmend.dialects.blocks import Block
 from toolmend.dialects.positions import INTENT
 from toolmend.dialects.source import Source
 from toolmend.dialects.table import DIALECTS, Dialect
-from toolmend.dialects.walk import Walker
+from toolmend.dialects.walk import walker_for
 from toolmend.model import Tool, ToolCall
 
 __all__ = ["DIALECTS", "Dialect", "Found", "find_calls"]
@@ -70,7 +70,7 @@ def find_calls(
 
 def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
     """Return the blocks that may be calls, and those that only show one."""
-    walker, at = Walker(source.tools), 0
+    walker, at = walker_for(source.tools), 0
     blocks: list[Block] = []
     shown: list[Block] = []
     while True:

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolmend.dialects.positions import LEAD
 from toolmend.dialects.source import Source
-from toolmend.dialects.walk import Walker
+from toolmend.dialects.walk import walker_for
 from toolmend.model import Tool
 
 CONTEXT: Final = 2 * LEAD
@@ -24,7 +24,7 @@ class Scanner:
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._walker = Walker(tools)
+        self._walker = walker_for(tools)
         self._source = Source("", tools, final=False)
         self._text = ""
         self._base = 0

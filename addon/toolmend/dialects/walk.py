@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, Literal
 
 from toolmend.dialects.blocks import Block, read_block
@@ -64,20 +65,38 @@ class Wait:
 Verdict = Block | Skip | Wait
 
 
-class Walker:
-    """Walk through a text. The patterns depend on the tools only and are made once."""
+WORDS: Final = (*(word for dialect in DIALECTS for word in dialect.words), "functools[", "]<]minimax[>[")
+HEADS: Final = (*(re.escape(word) for dialect in DIALECTS for word in dialect.words if word[0].isalpha()), "functools")
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        words = [word for dialect in DIALECTS for word in dialect.words]
-        names = sorted((re.escape(tool.name) for tool in tools), key=len, reverse=True)
-        heads = [re.escape(word) for word in words if word[0].isalpha()]
+
+def _beginnings(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(word[:n] for word in words for n in range(1, len(word)))
+
+
+WORD_BEGINNINGS: Final = _beginnings(WORDS)
+
+
+def walker_for(tools: Sequence[Tool]) -> Walker:
+    """Return the walker for these tools: the same one for each request that offers them."""
+    return _walker(tuple(tool.name for tool in tools))
+
+
+@lru_cache(maxsize=64)
+def _walker(tools: tuple[str, ...]) -> Walker:
+    return Walker(tools)
+
+
+class Walker:
+    """Walk through a text. The patterns depend on the tools' names only, and take longer to make than to use."""
+
+    def __init__(self, tools: Sequence[str]) -> None:
+        names = sorted((re.escape(name) for name in tools), key=len, reverse=True)
         called = [rf"{name}(?=\s?\(|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)" for name in names]
-        heads += ["functools", *called, *(rf"functions\.{name}" for name in called)]
+        heads = [*HEADS, *called, *(rf"functions\.{name}" for name in called)]
         self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{'|'.join(heads)})")
-        words += ["functools[", "]<]minimax[>["]
-        words += [f"{prefix}{tool.name}{end}" for tool in tools for prefix in ("", "functions.") for end in ENDINGS]
-        self.beginnings = frozenset(word[:n] for word in words for n in range(1, len(word)))
-        self.longest = max(map(len, words))
+        words = [f"{prefix}{name}{end}" for name in tools for prefix in ("", "functions.") for end in ENDINGS]
+        self.beginnings = WORD_BEGINNINGS | _beginnings(words)
+        self.longest = max(map(len, [*WORDS, *words]))
 
     def next_block(self, source: Source, at: int, mode: str = "") -> Step:
         """Go on from the position to the next block, or to the end."""
