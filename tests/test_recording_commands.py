@@ -159,6 +159,20 @@ def test_extract_keeps_what_it_has_and_says_what_it_cannot_read(
     assert len(list((folder / "there").rglob("*.har"))) == 1
 
 
+def test_extract_leaves_out_what_is_too_large(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(traffic())
+    content = document["log"]["entries"][0]["response"]["content"]
+    line = json.dumps(
+        {"model": "qwen3:8b", "message": {"role": "assistant", "content": "x" * 2_000_000}, "done": False}
+    )
+    content["text"] = line + "\n" + content["text"]
+    (folder / "large.har").write_text(json.dumps(document))
+    assert cli.main(["extract", "large.har"]) == 0
+    said = capsys.readouterr().out
+    assert "3 worth keeping: 1 written, 1 of faults recorded already" in said
+    assert re.search(r"skipped 1: an answer of qwen3:8b has 20\d{5} bytes, 2000000 are allowed", said)
+
+
 def test_extract_keeps_prompts_only_when_asked_to(folder: Path) -> None:
     (folder / "traffic.har").write_bytes(traffic())
     assert cli.main(["extract", "traffic.har", "--keep-prompts"]) == 0

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import io
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +20,14 @@ from toolmend import extracting, recordings
 from toolmend.commands import recording_files
 from toolmend.extracting import Found
 from toolmend.har import Read
-from toolmend.recordings import FormatError, Recording
+from toolmend.recordings import FormatError, Recording, TooLarge
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 HEAD: Final = 64
 BUFFER: Final = 1 << 18
+LARGEST_FILE: Final = 2_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Extract, and return 0, or 1 when a file could not be read to its end."""
-    found, written, known = Found(), list[Path](), 0
+    found, tally = Found(), Tally()
     code = 0
     out = recording_files.console()
     for path in arguments.files:
@@ -52,35 +55,48 @@ def run(arguments: argparse.Namespace) -> int:
             with path.open("rb", buffering=0) as file, _progress() as progress:
                 shown: io.BufferedReader[_Shown] = io.BufferedReader(_Shown(file, progress, path), BUFFER)
                 for recording in extracting.find(_exchanges(shown, found), arguments.which, found):
-                    place = _write(arguments.into, recording, arguments.keep_prompts)
-                    known += place is None
-                    written += [place] if place else []
+                    _write(arguments.into, recording, arguments.keep_prompts, tally)
         except (OSError, FormatError) as error:
             recording_files.complain("extract", f"{path}: {error}")
             code = 1
-    for place in written:
-        out.print(str(place), markup=False)
-    _summarise(out, found, len(written), known)
+    _summarise(out, found, tally)
     return code
 
 
-def _summarise(out: Console, found: Found, written: int, known: int) -> None:
+@dataclass(slots=True)
+class Tally:
+    """Count what became of the recordings: files written, faults known already, and reasons not to write one."""
+
+    written: list[Path] = field(default_factory=list)
+    known: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def _summarise(out: Console, found: Found, tally: Tally) -> None:
+    for place in tally.written:
+        out.print(str(place), markup=False)
     out.print(
         f"{found.exchanges} exchanges, {found.chats} chats, {found.with_tools} with tools, {found.kept} worth keeping: "
-        f"{written} written, {known} of faults recorded already"
+        f"{len(tally.written)} written, {tally.known} of faults recorded already"
     )
-    for reason, count in found.skipped.most_common():
+    for reason, count in (found.skipped + tally.refused).most_common():
         out.print(f"skipped {count}: {reason}", markup=False)
 
 
-def _write(folder: Path, recording: Recording, keep_prompts: bool) -> Path | None:
-    """Write a recording under the name of its fault; None when that is there already."""
+def _write(folder: Path, recording: Recording, keep_prompts: bool, tally: Tally) -> None:
+    """Write a recording under the name of its fault, unless that is there already."""
     path: Path = folder / recordings.file_name(recording)
     if path.exists():
-        return None
+        tally.known += 1
+        return
+    try:
+        data = recordings.dump(recording, keep_prompts=keep_prompts, max_bytes=LARGEST_FILE)
+    except TooLarge as error:
+        tally.refused[str(error)] += 1
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    recording_files.write_over(path, recordings.dump(recording, keep_prompts=keep_prompts))
-    return path
+    recording_files.write_over(path, data)
+    tally.written.append(path)
 
 
 def _exchanges(file: io.BufferedReader[_Shown], found: Found) -> Iterator[tuple[Read, ...]]:
