@@ -292,7 +292,7 @@ class _Reader:
                 if comma:
                     self.liberties["trailing comma"] = None
                 return self.leave()
-            if character == "," and started and not comma:
+            if character == "," and not comma:
                 comma = True
                 self.position += 1
             elif not character:
