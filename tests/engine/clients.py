@@ -94,7 +94,7 @@ def messages_request(function: Document, prompt: str) -> Document:
     """Make a Messages request with one tool."""
     tool = {"name": function["name"], "description": function["description"], "input_schema": function["parameters"]}
     return {
-        "max_tokens": 200,
+        "max_tokens": 320,
         "messages": [{"role": "user", "content": prompt}],
         "tools": [tool],
         "tool_choice": {"type": "any"},

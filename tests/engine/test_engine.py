@@ -143,12 +143,12 @@ def test_a_required_create_event_is_valid_12_times_of_12(toolmend: Proxy) -> Non
     }
 
     validator = jsonschema.Draft202012Validator(CREATE_EVENT["parameters"])
-    valid = [
-        key
+    broken = {
+        key: calls
         for key, calls in found.items()
-        if [call.name for call in calls] == ["create_event"] and validator.is_valid(calls[0].arguments)
-    ]
-    assert len(valid) == 12, found
+        if [call.name for call in calls] != ["create_event"] or not validator.is_valid(calls[0].arguments)
+    }
+    assert (len(found), broken) == (12, {}), toolmend.log
 
 
 def test_a_question_with_the_same_prefix_evaluates_far_less_of_the_prompt() -> None:
