@@ -49,6 +49,9 @@ SNAPPED: list[tuple[str, str, tuple[str, ...]]] = [
     ("get_weather_tool", "get_weather", ("get_weather",)),
     ("call_get_weather", "get_weather", ("get_weather",)),
     ("run_bash", "bash", ("bash",)),
+    ("read_file.run", "read_file", ("read_file",)),
+    ("ReadFileTool", "read_file", ("read_file",)),
+    ("get_weather json", "get_weather", ("get_weather",)),
     ("search_web", "web_search", ("web_search", "get_time")),
     ("get_wether", "get_weather", ("get_weather",)),
     ("get_weaather", "get_weather", ("get_weather",)),
@@ -147,6 +150,14 @@ def test_an_invented_name_is_the_tool_that_says_the_same_and_alone_takes_these_a
     assert meant_tool("execute_command", {"command": "ls"}, BASH, PYTHON) == "execute_bash"
     assert meant_tool("google:tool:shell:0", {"command": "ls"}, BASH, PYTHON) == "execute_bash"
     assert meant_tool("", {"code": "1"}, BASH, PYTHON) == "execute_cell"
+
+
+def test_a_shorter_or_longer_name_is_the_tool_that_alone_takes_these_arguments() -> None:
+    weather = Tool("get_weather", schema("city", city=TEXT))
+    assert meant_tool("weather", {"city": "x"}, weather, BASH) == "get_weather"
+    assert meant_tool("get_current_weather", {"city": "x"}, weather, BASH) == "get_weather"
+    clear = Tool("delete_all_files", schema("path", path=TEXT))
+    assert meant_tool("delete_files", {"path": "x"}, clear, BASH) is None
 
 
 def test_an_invented_name_is_not_guessed_from_its_arguments_alone() -> None:

@@ -19,7 +19,8 @@ def closed(required: list[Json], **properties: Json) -> JsonObject:
 READ = Tool("read_file", closed(["path"], path=TEXT, limit={"type": "integer"}))
 WRITE = Tool("write_file", closed(["path", "content"], path=TEXT, content=TEXT))
 TODOS = Tool("write_todos", closed(["todos"], todos={"type": "array", "items": closed(["content"], content=TEXT)}))
-TOOLS = (READ, WRITE, TODOS)
+NOW = Tool("get_time", closed([]))
+TOOLS = (READ, WRITE, TODOS, NOW)
 
 
 def request(surface: str = "openai-chat", *, none: bool = False) -> Request:
@@ -157,6 +158,7 @@ ERRORS: list[tuple[str, str, list[tuple[str, Json]]]] = [
     ("a quote and err= inside", '{"path": "a", "content": "\', err=x"}}', [("write_file", {"path": "a", "content": "', err=x"})]),
     ("an envelope", '{"tool":"write_file","args":{"path":"a","content":"b"}', [("write_file", {"path": "a", "content": "b"})]),
     ("an envelope in another style", '{"name": "readFile", "arguments": {"path": "a"}}]', [("read_file", {"path": "a"})]),
+    ("nothing, for the only tool that needs nothing", "{}}", [("get_time", {})]),
     ("two objects", '{"path": "a"}{"path": "b", "content": "c"}', [("read_file", {"path": "a"}), ("write_file", {"path": "b", "content": "c"})]),
     (
         "two messages",

@@ -40,7 +40,7 @@ MAX_NESTED: Final = 6
 
 IN_A_LIST: Final = "put into a list"
 ECHO: Final = frozenset({"type", "description", "value", "title"})
-JSON_TEXT: Final = re.compile(r"\bjson\b", re.IGNORECASE)
+JSON_TEXT: Final = re.compile(r"\bjson\b|\bstringified\b|\bseriali[sz]ed\b", re.IGNORECASE)
 JSON_FILE: Final = re.compile(r"\.(?:json|jsonc|ipynb|webmanifest)\Z", re.IGNORECASE)
 BODIES: Final = frozenset({"body", "content", "contents", "data", "filecontent", "filecontents", "filetext", "text"})
 

@@ -28,6 +28,7 @@ _VERBS: Final = """
 """
 VERBS: Final = frozenset(_VERBS.split())
 NEGATIONS: Final = frozenset({"dont", "never", "no", "non", "not", "off", "on", "un", "without", "dis"})
+MORE: Final = frozenset({"all", "any", "every", "everything", "force", "forced"})
 RUN_VERBS: Final = frozenset({"call", "exec", "execute", "invoke", "run", "use"})
 _WRAPPERS: Final = """
     action agent api assistant builtin call command commentary default fn func function functions google index json mcp
@@ -265,7 +266,7 @@ def _wrapped(name: str, offered: _Offered) -> Tool | None:
     start, end = 0, len(words)
     while start < end and words[start] in WRAPPERS | RUN_VERBS:
         start += 1
-    while end > start and (words[end - 1] in WRAPPERS or words[end - 1].isdigit()):
+    while end > start and (words[end - 1] in WRAPPERS | RUN_VERBS or words[end - 1].isdigit()):
         end -= 1
     cores = {"".join(words[first:last]) for first in range(start + 1) for last in range(end, len(words) + 1)}
     return offered.only(lambda tool: folded(tool) in cores)
@@ -325,8 +326,8 @@ _WAYS: Final[tuple[tuple[str, Callable[[str, _Offered], Tool | None]], ...]] = (
 
 
 def _changes_meaning(words: Sequence[str]) -> bool:
-    """Tell whether words before a name could turn it into something else: a verb, a negation."""
-    return any(word in VERBS or word in NEGATIONS for word in words)
+    """Tell whether words before a name could turn it into something else: a verb, a negation, more than was said."""
+    return any(word in VERBS | NEGATIONS | MORE for word in words)
 
 
 def _synonym(word: str) -> str:

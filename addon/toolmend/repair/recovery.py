@@ -134,7 +134,7 @@ class _Search:
 
     def judged(self, found: Found, place: Place) -> Recovered | None:
         if found.state == "calls":
-            return self.lifted(found, place)
+            return self.lifted(found, place) if found.calls or place.path == "/text" else None
         if self.turn.calls:
             return None
         if place.whole and self.turn.error is not None and found.state != "unknown-tool":
@@ -256,8 +256,8 @@ class _Search:
         return self.by_keys(value)
 
     def by_keys(self, value: Json) -> ToolCall | None:
-        """Return the call of the one offered tool that takes these members."""
-        if not isinstance(value, dict) or not value:
+        """Return the call of the one offered tool that takes these members, or that needs none if there are none."""
+        if not isinstance(value, dict):
             return None
         keys = {folded(key) for key in value}
         taking = [tool for tool in self.tools if keys <= {folded(key) for key in properties_of(tool.parameters)}]
