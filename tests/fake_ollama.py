@@ -30,7 +30,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from fake_answers import (
     CREATED_AT,
@@ -240,7 +240,7 @@ class FakeOllama:
 
     # -- the server ----------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> FakeOllama:
+    def __enter__(self) -> Self:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name="fake-ollama")
         self._thread.start()
@@ -304,7 +304,7 @@ class FakeOllama:
             self.requests.append(received)
             self._changed.notify_all()
         running = self._slots if received.kind in ("chat", "constrained") else contextlib.nullcontext()
-        sending = asyncio.ensure_future(self._send(received, answer, render(answer, asked), running, writer))
+        sending = asyncio.ensure_future(self._send(received, answer, self._render(answer, asked), running, writer))
         leaving = asyncio.ensure_future(protocol.left.wait())
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -380,6 +380,9 @@ class FakeOllama:
             return Answer(error="logprobs is not supported with tools + stream", status=400), asked
         received.kind = "chat"
         return answer, asked
+
+    def _render(self, answer: Answer, asked: Asked) -> Sent:
+        return render(answer, asked)
 
     def _constrained(self, asked: Asked) -> Answer:
         if self._replies:

@@ -105,12 +105,14 @@ class ModelNotes:
 class Server:
     """Hold what is known of one server and of its models. It is shared by all exchanges with that host.
 
-    `render_refused`: it does not know the field that gives out the rendered prompt.
+    `render_refused`: it does not know the field that gives out the rendered prompt. `version`: its kind with its
+    version, as recordings name it; "" when nothing is known.
     """
 
     kind: Kind = "ollama"
     models: dict[str, ModelNotes] = field(default_factory=dict)
     render_refused: bool = False
+    version: str = ""
 
     @property
     def can(self) -> Capabilities:

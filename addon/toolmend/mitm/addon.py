@@ -38,7 +38,10 @@ from toolmend.upstreams import PROBES, Reply, Server, recognise
 logger = logging.getLogger("toolmend")
 
 OLLAMA_PORT: Final = 11434
-PROBE_SECONDS: Final = 3.0
+PROBE_SECONDS = 3.0
+"""Seconds that all questions about what a host is may take together: its first request waits for them."""
+PROBE_AGAIN_SECONDS = 60.0
+"""Seconds after which a host that let its questions hang is asked again."""
 MOST_KEPT: Final = 500
 """Flows whose recording can still be asked for in mitmweb and mitmproxy."""
 Headers: TypeAlias = tuple[tuple[str, str], ...]
@@ -76,7 +79,6 @@ class Toolmend:
         self.statistics = report.Statistics()
         self.late = False
         self.recorder = Recorder()
-        self.versions: dict[int, str] = {}
         self.status_line = StatusLine()
         self.kept: dict[str, Recording] = {}
         self._warned: set[str] = set()
@@ -186,22 +188,31 @@ class Toolmend:
             return self.servers[key].result()
         key = (flow.request.scheme, flow.request.host, flow.request.port)
         if key not in self.servers:
-            self.servers[key] = asyncio.ensure_future(self._probe(flow))
-        await asyncio.wait({self.servers[key]})
-        return self.servers[key].result()
+            self.servers[key] = asyncio.ensure_future(self._probe(flow, key))
+        probing = self.servers[key]
+        await asyncio.wait({probing})
+        return probing.result()
 
-    async def _probe(self, flow: http.HTTPFlow) -> Server:
+    async def _probe(self, flow: http.HTTPFlow, key: tuple[str, str, int]) -> Server:
+        """Ask a host what it is. One that says nothing is taken for unknown, and asked again: at once when it was not
+        there, after a while when it let us wait."""
         replies: dict[str, Reply | None] = {}
-        server = Server()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PROBE_SECONDS
+        server = Server("unknown")
         try:
             for path in PROBES:
-                replies[path] = await ask(flow, path, None, PROBE_SECONDS)
-                server = recognise(replies)
-                if server.kind != "unknown":
+                left = deadline - loop.time()
+                if left <= 0 or server.kind != "unknown":
                     break
+                replies[path] = await ask(flow, path, None, left)
+                server = recognise(replies)
         except Exception:
             logger.warning("toolmend: could not find out what the server is", exc_info=True)
-        self.versions[id(server)] = _version(server, replies)
+        if not any(replies.values()):
+            rest = PROBE_AGAIN_SECONDS if loop.time() >= deadline else 0
+            loop.call_later(rest, self.servers.pop, key, None)
+        server.version = _version(server, replies)
         return server
 
     # Answers
@@ -366,7 +377,7 @@ class Toolmend:
         return Recording(
             surface=exchange.surface.name,
             model=exchange.request.model,
-            server=self.versions.get(id(exchange.server), exchange.server.kind),
+            server=exchange.server.version or exchange.server.kind,
             settings=exchange.settings,
             original=Entry(
                 "original",
