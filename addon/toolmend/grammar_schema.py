@@ -27,7 +27,10 @@ MAX_NODES: Final = 4000
 MAX_ITEMS: Final = 128
 """The most items of a list whose schema sets no maximum: a model that repeats itself comes to an end."""
 
-MAX_COUNT: Final = 1999
+MAX_COUNT: Final = 1000
+"""The largest count that is sent. llama.cpp refuses a grammar of 2,000 repetitions and counts some of its own to them:
+`maxItems` 1999 was refused by a real server, 1998 was not (source: common/json-schema-to-grammar.cpp)."""
+
 MAX_QUANTIFIER: Final = 24
 MAX_INTEGER: Final = 10**15
 FORMATS: Final = ("date", "time", "date-time", "uuid")
