@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolmend.dialects.blocks import Block
+from toolmend.dialects.json_calls import names_tool
 from toolmend.dialects.positions import INTENT
-from toolmend.dialects.source import Source
+from toolmend.dialects.source import Source, blank_start
 from toolmend.dialects.table import DIALECTS, Dialect
 from toolmend.dialects.walk import walker_for
 from toolmend.model import Tool, ToolCall
@@ -60,7 +61,7 @@ def find_calls(
     if not tools or not text.strip():
         return None
     if whole:
-        text, thinking = visible(text)
+        text, thinking = visible(text.lstrip())
     source = Source(text, tools)
     blocks, shown = _blocks(source)
     if not blocks:
@@ -96,11 +97,11 @@ def visible(text: str) -> tuple[str, bool]:
     opened = THOUGHT.match(text)
     end = THOUGHT_END.search(text, opened.end() if opened else 0)
     if end is None:
-        return (text[opened.end() :], True) if opened else (text, False)
+        return (text[opened.end() :].lstrip(), True) if opened else (text, False)
     before = text[: end.start()]
     if not text[end.end() :].strip() or (not opened and STRONG.search(before)):
-        return (text[opened.end() : end.start()], True) if opened else (text, False)
-    return text[end.end() :], False
+        return (text[opened.end() : end.start()].strip(), True) if opened else (text, False)
+    return text[end.end() :].lstrip(), False
 
 
 def _shown(text: str, shown: list[Block], fits: Fits) -> Found | None:
@@ -150,10 +151,11 @@ class _Judge:
         pieces, at = [], 0
         for block in blocks:
             pieces += [self.text[at : block.start], block.kept]
-            at = block.end
+            at = blank_start(self.text, block.end)
         pieces.append(self.text[at:])
         text = "".join(pieces)
         text = RESPONSE.sub("", text) if self.whole else text
+        text = text if self.text[: blocks[0].start].strip() else text.lstrip()
         return text if self.text[at:].strip() else text.rstrip()
 
     def cleaned(self, blocks: list[Block]) -> Found | None:
@@ -190,7 +192,7 @@ class _Judge:
         if last.state == "cut":
             if self.cut and calls and all(self.fits(found) for found in calls):
                 return Found(calls, rest, "calls", f"{last.form}: the last call was cut")
-            if not last.marker and not last.whole and not calls:
+            if not (last.marker or last.whole or calls or names_tool(self.source, last.start)):
                 return None
             return Found(calls, rest, "cut", last.form)
         if not last.marker and not last.whole and last.form != "json":

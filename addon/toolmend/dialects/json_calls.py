@@ -47,12 +47,19 @@ OPENING = re.compile(r"[\[\s]{0,64}+\{\s*+")
 KEY = re.compile(r"[\"'“”‘’`]?(?P<key>[\w.$-]+)[\"'“”‘’`]?\s*+:\s*+")
 PARTIAL_KEY = re.compile(r"[\"'“”‘’`]?(?P<key>[\w.$-]*+)[\"'“”‘’`]?\s*+:?\s*+\Z")
 SCALAR = re.compile(
-    r"(?:\"(?P<text>[^\"\n]{0,200})\"|'(?P<other>[^'\n]{0,200})'|[\w.+-]++|\[\s*\"[^\"\n]{0,100}\"\s*\])\s*+"
+    r"(?:\"(?P<text>[^\"\n]{0,200})\"|'(?P<other>[^'\n]{0,200})'|[“”„](?P<curly>[^“”\n]{0,200})[“”]|"
+    r"[\w.+-]++|\[\s*\"[^\"\n]{0,100}\"\s*\])\s*+"
 )
-PARTIAL_SCALAR = re.compile(r"(?:\"[^\"\n]{0,200}|'[^'\n]{0,200}|[\w.+-]*+|\[\s*(?:\"[^\"\n]{0,100}(?:\"\s*)?)?)\Z")
+PARTIAL_SCALAR = re.compile(
+    r"(?:\"[^\"\n]{0,200}|'[^'\n]{0,200}|[“”„][^“”\n]{0,200}|[\w.+-]*+|\[\s*(?:\"[^\"\n]{0,100}(?:\"\s*)?)?)\Z"
+)
 ARRAY_OPENING = re.compile(r"\[[\[\s]{0,64}+(?=\{)")
 BETWEEN = re.compile(r"[\s,;]*+")
 ARRAY_END = re.compile(r"[\s,]*+\]++")
+NAMED = re.compile(
+    r"\W{0,8}(?:[\w\"',: ]{0,80}\"(?:name|tool|function|tool_name)\"\s*:\s*\"(?P<key>[^\"\n]{1,100})\"|"
+    r"(?P<callee>[\w.-]{1,100})\()"
+)
 MEMBERS: Final = 6
 
 
@@ -228,7 +235,7 @@ def may_be_call(source: Source, at: int) -> bool:
             open_end = PARTIAL_SCALAR.match(text, key.end()) is not None
             return (open_end and not source.final) or name in ARGUMENT_KEYS or name in SIDE_KEYS
         if name in NAME_KEYS and not named:
-            named = scalar["text"] or scalar["other"] or ""
+            named = scalar["text"] or scalar["other"] or scalar["curly"] or ""
             if source.tool(named):
                 return True
         position = scalar.end()
@@ -245,3 +252,9 @@ def _partial_key(source: Source, at: int) -> bool:
         return False
     key = match["key"]
     return any(known.startswith(key) for known in CALL_KEYS) or any(tool.name.startswith(key) for tool in source.tools)
+
+
+def names_tool(source: Source, at: int) -> bool:
+    """Tell whether a form that begins here and is cut names an offered tool."""
+    name = NAMED.match(source.text, at)
+    return name is not None and source.tool(source.clean_name(name["key"] or name["callee"])) is not None

@@ -15,7 +15,7 @@ Answer = Literal["yes", "no", "wait"]
 OBJECTS = re.compile(r"\[[\[\s]{0,64}+\{")
 OPEN_LIST = re.compile(r"\[[\[\s]{0,64}+\Z")
 FUNCTOOLS = re.compile(r"functools\s*(?=\[)")
-OPEN_ECHO = re.compile(r"\[[\[\s]{0,64}+(?:[CcUuIiTtFf][\w ]{0,24})?:?\s*[\w.:/-]{0,100}\s?\Z")
+OPEN_ECHO = re.compile(r"\[[\[\s]{0,64}+(?:[CcUuIiTtFf][\w ]{0,24}(?::\s*[\w.:/-]{0,100}\s?)?)?\Z")
 ECHO = re.compile(r"\[[\[\s]{0,64}+[\w ]{1,25}:")
 EXPRESSION = re.compile(r"(?P<name>[A-Za-z_][\w.:/-]*+)\s?(?P<open>\()?")
 RECIPIENT = re.compile(r">>>[ \t:]*[\w.:-]+[ \t]*\n?\s*\{")
@@ -110,7 +110,7 @@ def expression_opening(source: Source, at: int) -> Answer:
         return "yes"
     name = EXPRESSION.match(text, blank_end(text, at + 1))
     if name and name["open"]:
-        return "yes" if source.tool(name["name"]) else "no"
+        return "yes" if source.tool(source.clean_name(name["name"])) else "no"
     if source.final:
         return "no"
     open_name = name is not None and name.end() == len(text) and source.may_be_tool(name["name"])

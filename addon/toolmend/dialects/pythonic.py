@@ -71,7 +71,7 @@ def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
     bracket = text.startswith("[", at)
     position = blank_end(text, at + 1) if bracket else at
     name = NAME.match(text, position)
-    if name is None or not (inside or source.tool(name[0])):
+    if name is None or not (inside or source.tool(source.clean_name(name[0]))):
         return None
     calls: list[ToolCall] = []
     while name is not None:
@@ -85,11 +85,9 @@ def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
         name = NAME.match(text, following.end())
         if name is not None and not (inside or bracket or (source.tool(name[0]) and "\n" in following[0])):
             name = None
-    closer = re.compile(r"\s*+,?\s*+\]").match(text, position) if bracket else None
+    closer = re.compile(r"\s*+,?\s*+\]").match(text, position) if bracket or inside else None
     if closer:
         return Reading(closer.end(), tuple(calls), form="pythonic")
-    if not bracket and (stray := re.compile(r"\s*+[\])]").match(text, position)):
-        return Reading(stray.end(), tuple(calls), "unreadable", form="pythonic")
     return Reading(position, tuple(calls), form="pythonic", closed=not bracket)
 
 

@@ -12,7 +12,7 @@ from toolmend.model import Tool
 
 CONTEXT: Final = 2 * LEAD
 """How much text before what is held is kept, to see where a call would stand."""
-GROWTH: Final = 4
+GROWTH: Final = 2
 """What is held is looked at again when it has grown by one part in this many: all looks together stay linear."""
 
 

@@ -166,6 +166,13 @@ def blank_end(text: str, at: int) -> int:
     return match.end() if match else at
 
 
+def blank_start(text: str, end: int) -> int:
+    """Return the position behind the last character before `end` that is no blank."""
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
+
+
 def properties(tool: Tool | None) -> JsonObject:
     """Return the properties a tool declares."""
     declared = tool.parameters.get("properties") if tool else None

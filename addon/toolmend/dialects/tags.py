@@ -39,12 +39,13 @@ OPENERS: Final = words(
     "startaction toolcallssection"
 )
 CLOSERS: Final = words(
-    "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall pythonend toolssuffix actionend "
+    "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall "
+    "startfunctionresponse pythonend toolssuffix actionend "
     "endaction"
 )
 ENDS: Final = words(
-    "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse startresponse "
-    "eos s observation user assistant answer response endoftoolcall"
+    "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse "
+    "startresponse eos s observation user assistant answer response endoftoolcall"
 )
 SEPARATORS: Final = words("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep")
 HARMONY: Final = words("start channel message constrain from recipient content open")

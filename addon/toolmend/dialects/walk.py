@@ -22,11 +22,12 @@ from toolmend.model import Tool
 
 UNDECIDED: Final = 512
 """How much text may follow a marker before it is clear that no call follows."""
-NEAR: Final = 64
+NEAR: Final = 128
 """How much text must follow a bare form before it is clear that no second one follows."""
 
 FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)[ \t]*(?:\r?\n|(?=[\[{<]))")
 OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
+PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
 OPEN_MARKER = re.compile(r"<[|｜]?(?P<name>[\w▁:]{4,40})\Z")
 OWN_FENCES: Final = frozenset(
@@ -92,27 +93,30 @@ class Walker:
     def __init__(self, tools: Sequence[str]) -> None:
         names = sorted((re.escape(name) for name in tools), key=len, reverse=True)
         called = [rf"{name}(?=\s?\(|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)" for name in names]
-        heads = [*HEADS, *called, *(rf"functions\.{name}" for name in called)]
+        heads = [*HEADS, *called, *(rf"{prefix}\.{name}" for prefix in NAMESPACES for name in called)]
         self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{'|'.join(heads)})")
-        words = [f"{prefix}{name}{end}" for name in tools for prefix in ("", "functions.") for end in ENDINGS]
+        words = [f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS]
         self.beginnings = WORD_BEGINNINGS | _beginnings(words)
         self.longest = max(map(len, [*WORDS, *words]))
 
     def next_block(self, source: Source, at: int, mode: str = "") -> Step:
         """Go on from the position to the next block, or to the end."""
+        begun = self.decided(source, at)
         while True:
+            if source.effort <= 0:
+                return Step("wait", at, mode)
             if mode:
                 at, mode = leave(source, at, mode)
                 if mode:
                     return Step("end", at, mode)
             match = self.pattern.search(source.text, at)
             if match is None:
-                return Step("end", self.decided(source, at))
+                return Step("end", begun)
             verdict = self.judge(source, match.start())
             if isinstance(verdict, Block):
                 return Step("block", verdict.start, block=verdict)
             if isinstance(verdict, Wait):
-                return Step("wait", match.start())
+                return Step("wait", min(match.start(), begun))
             at, mode = verdict.at, verdict.mode
 
     def decided(self, source: Source, at: int) -> int:
@@ -245,6 +249,8 @@ class Walker:
         if not is_call_label(source, at, fence["label"]):
             return outside
         start = blank_end(source.text, fence.end())
+        if fence["label"] in OWN_FENCES and (printed := PRINTED.match(source.text, start)):
+            start = printed.end()
         answer = self.fence_opening(source, start, fence["label"].lower())
         if answer != "yes":
             return Wait() if answer == "wait" else outside
@@ -266,15 +272,16 @@ class Walker:
             return "no"
         if self.pattern.match(text, at):
             return "yes"
-        return "wait" if not source.final and text[at:] in self.beginnings else "no"
+        begun = text[at:] in self.beginnings or "print(".startswith(text[at:])
+        return "wait" if begun and not source.final else "no"
 
     def judge_fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Verdict | None:
         """Judge the block in a fence; None when more than calls is in it."""
         text, label = source.text, fence["label"].lower()
-        closing = re.compile(rf"\s*{fence['fence']}`*[ \t]*(?:\n\s*|\Z)").match(text, block.end)
+        closing = re.compile(rf"\)?\s*{fence['fence']}`*[ \t]*(?:\n\s*|\Z)").match(text, block.end)
         if closing is None and text[block.end :].strip():
-            rest = text[block.end :].strip()
-            return Wait() if not source.final and (block.state != "calls" or not rest.strip("`")) else None
+            near = block.state != "calls" or len(text) - block.end < NEAR
+            return Wait() if near and not source.final else None
         marker = block.marker or label in OWN_FENCES
         form = block.form if not label or block.marker else f"fenced {block.form}"
         end = closing.end() if closing else len(text)
@@ -282,6 +289,8 @@ class Walker:
         return self.judge_block(source, at, replace(whole, at_position=True))
 
 
+NAMESPACES: Final = ("functions", "default_api")
+PREFIXES: Final = ("", *(f"{namespace}." for namespace in NAMESPACES))
 ENDINGS: Final = (" (", "(", "[ARGS]", "[CALL_ID]", "<|tool", "<｜tool", ":0<|tool", ":00<|tool")
 
 

@@ -374,7 +374,12 @@ class _Body:
             self.made.cut = True
             return len(self.text)
         end, position = found
-        self.made.arguments[key.strip()] = typed(self.text[tag.end : end], tag)
+        raw = self.text[tag.end : end]
+        if end == position and not raw.startswith("\n"):
+            raw = raw.removesuffix(
+                "\n"
+            )  # the line break stands before the tag that ends the value in its closer's place
+        self.made.arguments[key.strip()] = typed(raw, tag)
         return position
 
 
@@ -389,6 +394,8 @@ class _Bounds:
     parameters: int = 0
     functions: int = 0
     wrappers: int = 0
+    properties: int = 0
+    closer_before: Tag | None = None
 
     def find(self) -> tuple[int, int] | None:
         """Return the value's end and the position behind its closer; None when the text ends inside it."""
@@ -428,10 +435,26 @@ class _Bounds:
 
     def at_property(self, tag: Tag) -> tuple[int, int] | None:
         if self.opener.name != "property":
-            return None
+            return self.at_own_key(tag)
         if tag.closing and tag.label == self.opener.label and (self.body.loose or self.structure_follows(tag.end)):
             return tag.start, tag.end
         return None
+
+    def at_own_key(self, tag: Tag) -> tuple[int, int] | None:
+        """Take the parameter's own name for a closer, unless it closes an element of the value."""
+        if tag.label != self.opener.label:
+            return None
+        if not tag.closing:
+            self.properties += 1
+        elif self.properties:
+            self.properties -= 1
+        elif self.structure_follows(tag.end) and not self.closes_parameter(tag.end):
+            return tag.start, tag.end
+        return None
+
+    def closes_parameter(self, at: int) -> bool:
+        tag = self.body.tag(blank_end(self.body.text, at))
+        return tag is not None and tag.closing and tag.name in PARAMETERS | PAIR_VALUE
 
     def at_closer(self, tag: Tag) -> tuple[int, int] | None:
         if self.opener.name == "property":
@@ -440,6 +463,7 @@ class _Bounds:
             return tag.start, tag.end
         if self.parameters:
             self.parameters -= 1
+            self.closer_before = tag
             return None
         return (tag.start, tag.end) if self.structure_follows(tag.end) else None
 
@@ -474,7 +498,12 @@ class _Bounds:
             return None
         if self.opener.name == "property" and tag.name not in WRAPPERS | FUNCTION_CLOSERS:
             return None
-        return (tag.start, tag.start) if self.parent_follows(tag.end) else None
+        if not self.parent_follows(tag.end):
+            return None
+        own = self.closer_before
+        if own is not None and blank_end(self.body.text, own.end) == tag.start:
+            return own.start, own.end
+        return tag.start, tag.start
 
     def structure_follows(self, at: int) -> bool:
         """Tell whether what may follow a value follows: a sibling, a closer, another call, the end."""

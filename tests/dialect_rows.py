@@ -1,0 +1,843 @@
+"""Rows of text with the calls they mean: every dialect with every way in which it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolmend.dialects import Found, find_calls
+from toolmend.model import Json, JsonObject, Tool, ToolCall
+from toolmend.repair.calls import fits, repair_call
+
+
+def tool(name: str, description: str = "", /, **parameters: Json) -> Tool:
+    """Declare a tool; a parameter whose name ends in `_` is optional."""
+    properties: JsonObject = {}
+    required: list[Json] = []
+    for key, kind in parameters.items():
+        properties[key.removesuffix("_")] = {"type": kind} if isinstance(kind, str | list) else kind
+        if not key.endswith("_"):
+            required.append(key)
+    schema: JsonObject = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return Tool(name, schema, description)
+
+
+STRINGS: JsonObject = {"type": "array", "items": {"type": "string"}}
+TOOLS = (
+    tool("get_forecast", "Tell the weather of the next days.", place="string", days_="integer"),
+    tool("save_note", "", title="string", body="string", tags_=STRINGS, pinned_="boolean"),
+    tool("run", "", command="string"),
+    tool("now"),
+    tool("plan", "", steps=STRINGS, options_="object"),
+    tool("calc", "", x="number", label_="string"),
+    tool("move_file", "", source="string", target="string"),
+    tool("fetch", "", **{"from": "integer", "class": "string"}),
+    tool("search-code", "", query="string", limit_="integer"),
+)
+FORECAST = ("get_forecast", {"place": "Turin"})
+FORECAST_3 = ("get_forecast", {"place": "Turin", "days": 3})
+BERGEN = ("get_forecast", {"place": "Bergen"})
+NOW: tuple[str, JsonObject] = ("now", {})
+RUN = ("run", {"command": "ls -la"})
+
+
+def found(
+    text: str,
+    tools: tuple[Tool, ...] = TOOLS,
+    *,
+    cut: bool = False,
+    thinking: bool = False,
+    whole: bool = False,
+) -> Found | None:
+    return find_calls(text, tools, lambda call: fits(call, tools), cut=cut, thinking=thinking, whole=whole)
+
+
+def laddered(calls: tuple[ToolCall, ...], tools: tuple[Tool, ...] = TOOLS) -> list[tuple[str, Json]]:
+    repaired = (repair_call(call, tools)[0] for call in calls)
+    return [(call.name, call.arguments) for call in repaired]
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    text: str
+    calls: tuple[tuple[str, Mapping[str, object]], ...]
+    rest: str = ""
+
+
+def row(name: str, text: str, *calls: tuple[str, Mapping[str, object]], rest: str = "") -> Row:
+    return Row(name, text, calls, rest)
+
+
+OBJECT = '{"name": "get_forecast", "arguments": {"place": "Turin", "days": 3}}'
+ARGUMENTS = '{"place": "Turin", "days": 3}'
+HTML = '<!DOCTYPE html>\n<p class="x">a < b && c</p>\n<parameter>\n</html>'
+NOTE = ("save_note", {"title": "page.html", "body": HTML})
+
+HERMES = (
+    row("hermes", f"<tool_call>\n{OBJECT}\n</tool_call>", FORECAST_3),
+    row("hermes after prose", f"Let me look.\n<tool_call>\n{OBJECT}\n</tool_call>", FORECAST_3, rest="Let me look."),
+    row("hermes without closer", f"<tool_call>\n{OBJECT}\n", FORECAST_3),
+    row("hermes without opener", f"{OBJECT}\n</tool_call>", FORECAST_3),
+    row("hermes without opener after prose", f"Right.\n{OBJECT}\n</tool_call>", FORECAST_3, rest="Right."),
+    row("hermes closed by think", f"<tool_call>{OBJECT}</think>", FORECAST_3),
+    row("hermes closed by function", f"<tool_call>{OBJECT}</function>", FORECAST_3),
+    row("hermes closed by tool", f"<tool_call>{OBJECT}</tool>", FORECAST_3),
+    row("hermes with half a closer", f"<tool_call>{OBJECT}</tool_c", FORECAST_3),
+    row("hermes with doubled tags", f"<tool_call><tool_call>{OBJECT}</tool_call></tool_call>", FORECAST_3),
+    row("hermes array", f"<tool_call>[{OBJECT}, {OBJECT}]</tool_call>", FORECAST_3, FORECAST_3),
+    row("hermes openers as separators", f"<tool_call>{OBJECT}<tool_call>{OBJECT}", FORECAST_3, FORECAST_3),
+    row("hermes only the last tag", f"{OBJECT}\n{OBJECT}</tool_call>", FORECAST_3, FORECAST_3),
+    row("hermes missing brace", f"<tool_call>{OBJECT[:-1]}\n</tool_call>", FORECAST_3),
+    row("hermes surplus brace", f"<tool_call>{OBJECT}}}</tool_call>", FORECAST_3),
+    row("hermes in capitals", f"<TOOL_CALL>{OBJECT}</TOOL_CALL>", FORECAST_3),
+    row(
+        "hermes raw newline",
+        '<tool_call>{"name": "run", "arguments": {"command": "cat <<X\nhi\nX"}}</tool_call>',
+        ("run", {"command": "cat <<X\nhi\nX"}),
+    ),
+    row(
+        "hermes inner quotes",
+        '<tool_call>{"name": "run", "arguments": {"command": "echo "hi" there"}}</tool_call>',
+        ("run", {"command": 'echo "hi" there'}),
+    ),
+    row(
+        "hermes arguments as text",
+        '<tool_call>{"name": "run", "arguments": "{\\"command\\": \\"ls -la\\"}"}</tool_call>',
+        RUN,
+    ),
+    row(
+        "hermes closer and opener in a string",
+        '<tool_call>{"name": "run", "arguments": {"command": "grep \'</tool_call>\\n<tool_call>\' x"}}</tool_call>',
+        ("run", {"command": "grep '</tool_call>\n<tool_call>' x"}),
+    ),
+    row(
+        "hermes single backslashes",
+        r'<tool_call>{"name": "run", "arguments": {"command": "grep -E \d+\s x"}}</tool_call>',
+        ("run", {"command": r"grep -E \d+\s x"}),
+    ),
+    row("hermes after a thought", f"<think>Weather.</think>\n<tool_call>{OBJECT}</tool_call>", FORECAST_3),
+    row("hermes after a thought's closer", f"</think>\n\n<tool_call>{OBJECT}</tool_call>", FORECAST_3),
+    row("hermes tool_calls", f"<tool_calls>[{OBJECT}]</tool_calls>\n</answer>", FORECAST_3),
+    row("hermes tools", f"<tools>\n{OBJECT}\n</tools>", FORECAST_3),
+    row("hermes response tools", f"<response>\n <tools>\n{OBJECT}\n </tools>\n</response>", FORECAST_3),
+    row("hermes function_call", f"<function_call> {OBJECT}", FORECAST_3),
+    row("hermes functioncall round its payload", f"<functioncall {OBJECT}>", FORECAST_3),
+    row("hermes in an xml fence", f"```xml\n<tool_call>\n{OBJECT}\n</tool_call>\n```", FORECAST_3),
+    row("hermes end token", f"<tool_call>{OBJECT}</tool_call><|im_end|>", FORECAST_3),
+    row(
+        "hermes prose between",
+        f"One.\n<tool_call>{OBJECT}</tool_call>\nTwo.\n<tool_call>{OBJECT}</tool_call>",
+        FORECAST_3,
+        FORECAST_3,
+        rest="One.\n\nTwo.",
+    ),
+    row("hermes name and json", f"<tool_call>get_forecast\n{ARGUMENTS}\n</tool_call>", FORECAST_3),
+    row(
+        "hermes description for name",
+        '<tool_call>{"name": "Tell the weather of the next days.", "arguments": {"place": "Turin"}}</tool_call>',
+        FORECAST,
+    ),
+    row("hermes fence inside", f"<tool_call>\n```json\n{OBJECT}\n```\n</tool_call>", FORECAST_3),
+    row("hermes json lines in a section", f"<tool_calls>\n{OBJECT}\n{OBJECT}\n", FORECAST_3, FORECAST_3),
+)
+
+JSON = (
+    row("bare", OBJECT, FORECAST_3),
+    row("bare parameters", '{"name": "get_forecast", "parameters": {"place": "Turin"}}', FORECAST),
+    row("bare reversed keys", '{"arguments": {"place": "Turin"}, "name": "get_forecast"}', FORECAST),
+    row("bare lines", f"{OBJECT}\n{OBJECT}", FORECAST_3, FORECAST_3),
+    row("bare blank between", f"{OBJECT} {OBJECT}", FORECAST_3, FORECAST_3),
+    row("bare semicolons", f"{OBJECT};{OBJECT}", FORECAST_3, FORECAST_3),
+    row("bare commas", f"{OBJECT},\n{OBJECT}", FORECAST_3, FORECAST_3),
+    row("bare array", f"[{OBJECT},{OBJECT}]", FORECAST_3, FORECAST_3),
+    row("bare array without end", f"[{OBJECT}, {OBJECT}", FORECAST_3, FORECAST_3),
+    row("bare after prose", f"I'll check.\n\n{OBJECT}", FORECAST_3, rest="I'll check."),
+    row("bare on the line that announces it", f"I'll check: {OBJECT}", FORECAST_3, rest="I'll check:"),
+    row("bare before chatter", f"{OBJECT}\n\nAnything else?", FORECAST_3, rest="Anything else?"),
+    row("bare python repr", "{'name': 'now', 'arguments': {}}", NOW),
+    row("bare curly quotes", "{“name”: “run”, “arguments”: {“command”: “ls -la”}}", RUN),
+    row("bare trailing comma", '{"name": "run", "arguments": {"command": "ls -la",},}', RUN),
+    row("bare without arguments", '{"name": "now"}', NOW),
+    row(
+        "bare openai",
+        '{"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{\\"command\\": \\"ls -la\\"}"}}',
+        RUN,
+    ),
+    row(
+        "bare openai one brace short",
+        '{"type": "function", "function": {"name": "run", "parameters": {"command": "ls -la"}}',
+        RUN,
+    ),
+    row("bare envelope", '{"tool_call": {"name": "run", "arguments": {"command": "ls -la"}}}', RUN),
+    row("bare envelope of several", f'{{"tool_calls": [{OBJECT}, {OBJECT}]}}', FORECAST_3, FORECAST_3),
+    row("bare tool args", '{"tool": "run", "args": {"command": "ls -la"}}', RUN),
+    row("bare tool_names", '{"tool_names": ["run"], "parameters": {"command": "ls -la"}}', RUN),
+    row("bare flat action", '{"action": "run", "command": "ls -la"}', RUN),
+    row("bare action input", '{"action": "run", "action_input": {"command": "ls -la"}}', RUN),
+    row("bare name as key", '{"run": {"command": "ls -la"}}', RUN),
+    row("bare camel name", '{"name": "getForecast", "arguments": {"place": "Turin"}}', FORECAST),
+    row("bare prefixed name", '{"name": "functions.get_forecast", "arguments": {"place": "Turin"}}', FORECAST),
+    row(
+        "bare name with a hyphen",
+        '{"name": "search_code", "arguments": {"query": "x", "limit": "5"}}',
+        ("search-code", {"query": "x", "limit": 5}),
+    ),
+    row(
+        "bare argument called name",
+        '{"name": "move_file", "arguments": {"source": "name", "target": "arguments"}}',
+        ("move_file", {"source": "name", "target": "arguments"}),
+    ),
+    row("fenced", f"```json\n{OBJECT}\n```", FORECAST_3),
+    row("fenced after prose", f"I'll look that up:\n```json\n{OBJECT}\n```\n", FORECAST_3, rest="I'll look that up:"),
+    row("fenced array", f"On it.\n```\n[{OBJECT}]\n```", FORECAST_3, rest="On it."),
+    row("fenced without end", f"```json\n{OBJECT}", FORECAST_3),
+    row("fenced lines", f"```json\n{OBJECT}\n{OBJECT}\n```", FORECAST_3, FORECAST_3),
+    row(
+        "fenced after a fence of code",
+        f"This is it now:\n```python\nx = 1\n```\nLet me run it.\n```json\n{OBJECT}\n```",
+        FORECAST_3,
+        rest="This is it now:\n```python\nx = 1\n```\nLet me run it.",
+    ),
+    row(
+        "fenced with a fence in a value",
+        '```json\n{"name": "run", "arguments": {"command": "echo \'```\'"}}\n```',
+        ("run", {"command": "echo '```'"}),
+    ),
+    row("functools", f"functools[{OBJECT}]", FORECAST_3),
+    row("functools in prose", f"So: functools[{OBJECT}] Wait.", FORECAST_3, rest="So:  Wait."),
+    row(
+        "functools nested brackets",
+        'functools[{"name": "plan", "arguments": {"steps": ["a]", "b"]}}]',
+        ("plan", {"steps": ["a]", "b"]}),
+    ),
+    row("python_tag", f"<|python_tag|>{OBJECT}", FORECAST_3),
+    row(
+        "python_tag semicolons",
+        f'<|python_tag|>{OBJECT};{{"name": "run", "parameters": {{"command": "a; b"}}}}',
+        FORECAST_3,
+        ("run", {"command": "a; b"}),
+    ),
+    row("python_tag and end", f"<|python_tag|>{OBJECT}<|eom_id|>", FORECAST_3),
+    row("python_tag method", '<|python_tag|>run.call(command="ls -la")', RUN),
+    row("nemotron", f"<TOOLCALL>[{OBJECT}]</TOOLCALL>", FORECAST_3),
+    row("nemotron without closers", f"<TOOLCALL>[{OBJECT}", FORECAST_3),
+    row("granite", f"<|tool_call|>[{OBJECT}]", FORECAST_3),
+    row("granite without bracket", f"Well.<|tool_call|>[{OBJECT}", FORECAST_3, rest="Well."),
+    row("granite plain tag", f"<tool_call>[{OBJECT}]", FORECAST_3),
+    row("internlm", f"Wait.<|action_start|> <|plugin|>\n{OBJECT}<|action_end|>", FORECAST_3, rest="Wait."),
+    row("apertus", '<|tools_prefix|>[{"run": {"command": "ls -la"}}]<|tools_suffix|>', RUN),
+    row("apertus without end", '<|tools_prefix|>[{"run": {"command": "ls -la"}}, {"now": {}}', RUN, NOW),
+    row("command-r", 'Action: ```json\n[\n {"tool_name": "run", "parameters": {"command": "ls -la"}}\n]\n```', RUN),
+    row(
+        "command-r7b",
+        '<|START_ACTION|>[\n {"tool_call_id": "0", "tool_name": "run", "parameters": {"command": "ls -la"}}\n]<|END_ACTION|>',
+        RUN,
+    ),
+    row(
+        "command-r7b stripped",
+        'I will list.[\n {"tool_call_id": "0", "tool_name": "run", "parameters": {"command": "ls -la"}}\n]',
+        RUN,
+        rest="I will list.",
+    ),
+    row("llama4 json", f"<|python_start|>{OBJECT}<|python_end|>", FORECAST_3),
+    row("mistral array", f'[TOOL_CALLS] [{OBJECT[:-1]}, "id": "abc123XYZ"}}]', FORECAST_3),
+    row("mistral single quotes", "[TOOL_CALLS] [{'name': 'calc', 'arguments': {'x': 1.5}}]", ("calc", {"x": 1.5})),
+    row("mistral chatter", f"[TOOL_CALLS] [{OBJECT}]\nDone.", FORECAST_3, rest="\nDone."),
+)
+
+NAMED = (
+    row("mistral args", f"[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),
+    row("mistral without args marker", f"[TOOL_CALLS]get_forecast{ARGUMENTS}", FORECAST_3),
+    row("mistral without calls marker", f"get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),
+    row("mistral call id", f"[TOOL_CALLS]get_forecast[CALL_ID]Ab3456789[ARGS]{ARGUMENTS}", FORECAST_3),
+    row(
+        "mistral parallel",
+        f'[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}[TOOL_CALLS]run[ARGS]{{"command": "ls -la"}}',
+        FORECAST_3,
+        RUN,
+    ),
+    row(
+        "mistral marker in a value",
+        '[TOOL_CALLS]run[ARGS]{"command": "echo [TOOL_CALLS]now[ARGS]{}"}',
+        ("run", {"command": "echo [TOOL_CALLS]now[ARGS]{}"}),
+    ),
+    row("mistral after prose", f"Sure.[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}</s>", FORECAST_3, rest="Sure."),
+    row(
+        "deepseek v3",
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_forecast\n```json\n{ARGUMENTS}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3 parallel",
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_forecast\n```json\n{ARGUMENTS}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{{}}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        FORECAST_3,
+        NOW,
+    ),
+    row(
+        "deepseek v3 without inner markers",
+        f"<｜tool▁calls▁begin｜>function<｜tool▁sep｜>get_forecast\n```json\n{ARGUMENTS}\n```<｜tool▁calls▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3 missing brace",
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_forecast\n```json\n{ARGUMENTS[:-1]}\n```<｜tool▁call▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3 fence label only",
+        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_forecast\njson\n{ARGUMENTS}<｜tool▁call▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3.1",
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_forecast<｜tool▁sep｜>{ARGUMENTS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3.1 end of sentence",
+        f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_forecast<｜tool▁sep｜>{ARGUMENTS}<｜end▁of▁sentence｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek v3.1 without section",
+        f"<｜tool▁call▁begin｜>get_forecast<｜tool▁sep｜>{ARGUMENTS}<｜tool▁call▁end｜>",
+        FORECAST_3,
+    ),
+    row(
+        "deepseek openers in a row",
+        f"<｜tool▁calls▁begin｜><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_forecast<｜tool▁sep｜>{ARGUMENTS}",
+        FORECAST_3,
+    ),
+    row(
+        "kimi",
+        f"<|tool_calls_section_begin|><|tool_call_begin|>functions.get_forecast:0<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|><|tool_calls_section_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi without section",
+        f"<|tool_call_begin|>functions.get_forecast:0<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi fused id",
+        f"<|tool_calls_section_begin|><|tool_call_begin|>functionsget_forecast5<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|><|tool_calls_section_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi blank in id",
+        f"<|tool_call_begin|>functions get_forecast<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi slash in id",
+        f"<|tool_call_begin|>tools/get_forecast<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi counter alone",
+        f"<|tool_calls_section_begin|><|tool_call_begin|>7<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|><|tool_calls_section_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi noise",
+        f"<|tool_calls_section_begin|>well <|tool_call_begin|>functions.get_forecast:0<|tool_call_argument_begin|> {ARGUMENTS} <|tool_call_end|> so <|tool_calls_section_end|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi python dict",
+        "<|tool_call_begin|>functions.save_note:1<|tool_call_argument_begin|>{'title': 'a', 'body': 'b', 'pinned': True}<|tool_call_end|>",
+        ("save_note", {"title": "a", "body": "b", "pinned": True}),
+    ),
+    row("functionary v3.2", f">>>get_forecast\n{ARGUMENTS}\n ", FORECAST_3),
+    row("functionary v3.2 blank", f">>> get_forecast\n{ARGUMENTS}", FORECAST_3),
+    row("functionary v3.2 colon", f">>>:get_forecast\n{ARGUMENTS}", FORECAST_3),
+    row("functionary v3.1", f"<function=get_forecast>{ARGUMENTS}</function>", FORECAST_3),
+    row(
+        "functionary v3.1 in words",
+        f"Wel<function=get_forecast>{ARGUMENTS}</function>l, well<function=now>{{}}</function>!",
+        FORECAST_3,
+        NOW,
+        rest="Well, well!",
+    ),
+    row("functionary v2", f"<|from|>assistant\n<|recipient|>get_forecast\n<|content|>{ARGUMENTS}", FORECAST_3),
+    row("gemma 4", '<|tool_call>call:get_forecast{place:<|"|>Turin<|"|>,days:3}<tool_call|>', FORECAST_3),
+    row(
+        "gemma 4 without opener",
+        '<|channel>thought\nHm.\n<channel|>call:get_forecast{place:<|"|>Turin<|"|>,days:3}<tool_call|>',
+        FORECAST_3,
+    ),
+    row("gemma 4 angle", '<call>get_forecast{place:<|"|>Turin<|"|>}', FORECAST),
+    row("gemma 4 doubled colon", '<|tool_call>:call:get_forecast{place:<|"|>Turin<|"|>}<tool_call|>', FORECAST),
+    row("gemma 4 turn token", '<|tool_call>call:get_forecast{place:<|"|>Turin<|"|>}<turn|>', FORECAST),
+    row("gemma 4 json quoting", '<|tool_call>call:get_forecast{"place": "Turin", "days": 3}<tool_call|>', FORECAST_3),
+    row(
+        "gemma 4 quoting in containers",
+        '<|tool_call>call:plan{steps:["a", \'b\', <|"|>c<|"|>],options:{deep:{n:1}}}<tool_call|>',
+        ("plan", {"steps": ["a", "b", "c"], "options": {"deep": {"n": 1}}}),
+    ),
+    row(
+        "gemma 4 lost closing token",
+        '<|tool_call>call:save_note{title:<|"|>a }],body:<|"|>b<|"|>}<tool_call|>',
+        ("save_note", {"title": "a }]", "body": "b"}),
+    ),
+    row("gemma 4 namespace", 'call:tools:run{"command": "echo }"}', ("run", {"command": "echo }"})),
+    row("gemma 4 missing brace", '<|tool_call>call:get_forecast{place:<|"|>Turin<|"|><tool_call|>', FORECAST),
+    row(
+        "gemma 4 parallel",
+        '<|tool_call>call:now{}<tool_call|><|tool_call>call:run{command:<|"|>ls -la<|"|>}<tool_call|>',
+        NOW,
+        RUN,
+    ),
+    row(
+        "functiongemma",
+        "<start_function_call>call:get_forecast{place:<escape>Turin<escape>,days:3}<end_function_call>",
+        FORECAST_3,
+    ),
+    row(
+        "functiongemma no comma",
+        "<start_function_call>call:get_forecast{place:<escape>Turin<escape>days:<escape>3<escape>}<end_function_call>",
+        FORECAST_3,
+    ),
+    row(
+        "functiongemma start_function_response",
+        "<start_function_call>call:get_forecast{place:<escape>Turin<escape>}<end_function_call><start_function_response>",
+        FORECAST,
+    ),
+)
+
+QWEN = (
+    "<tool_call>\n<function=save_note>\n<parameter=title>\npage.html\n</parameter>\n<parameter=body>\n"
+    + HTML
+    + "\n</parameter>\n</function>\n</tool_call>"
+)
+TURIN = "<parameter=place>\nTurin\n</parameter>\n"
+INVOKE = '<invoke name="run">\n<parameter name="command">ls -la</parameter>\n</invoke>'
+CLAUDE = f"<function_calls>\n{INVOKE}\n</function_calls>"
+DSML = """<｜DSML｜SECTION>
+<｜DSML｜invoke name="get_forecast">
+<｜DSML｜parameter name="place" string="true">Turin</｜DSML｜parameter>
+<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>
+</｜DSML｜invoke>
+</｜DSML｜SECTION>"""
+XML = (
+    row(
+        "qwen3-coder",
+        f"<tool_call>\n<function=get_forecast>\n{TURIN}<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row("qwen3-coder one line", "<function=run><parameter=command>ls -la</parameter></function>", RUN),
+    row(
+        "qwen3-coder without opener",
+        f"Let me see.\n\n<function=get_forecast>\n{TURIN}</function>\n</tool_call>",
+        FORECAST,
+        rest="Let me see.",
+    ),
+    row("qwen3-coder markup", QWEN, NOTE),
+    row(
+        "qwen3-coder parameter for function",
+        f"<tool_call>\n<parameter=get_forecast>\n{TURIN}</function>\n</tool_call>",
+        FORECAST,
+    ),
+    row(
+        "qwen3-coder parameter not closed",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder last parameter not closed",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n</function>\n</tool_call>",
+        FORECAST,
+    ),
+    row(
+        "qwen3-coder parameter closed twice",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n</parameter>\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder misspelt closer",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n</paramter>\n<parameter=days>\n3\n</param>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder closed by its key",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n</place>\n</function>\n</tool_call>",
+        FORECAST,
+    ),
+    row("qwen3-coder function not closed", f"<tool_call>\n<function=get_forecast>\n{TURIN}</tool_call>", FORECAST),
+    row(
+        "qwen3-coder function closed twice",
+        f"<tool_call>\n<function=get_forecast>\n{TURIN}</function>\n</function>\n</tool_call>",
+        FORECAST,
+    ),
+    row("qwen3-coder nothing closed but values", f"<tool_call>\n<function=get_forecast>\n{TURIN}", FORECAST),
+    row("qwen3-coder json body", '<tool_call>\n<function=run>\n{"command": "ls -la"}\n</function>\n</tool_call>', RUN),
+    row(
+        "qwen3-coder name as element", '<tool_call>\n<function>run</function>\n{"command": "ls -la"}\n</tool_call>', RUN
+    ),
+    row(
+        "qwen3-coder names in bodies",
+        "<tool_call>\n<function=get_forecast>\n<parameter>place</parameter>\nTurin\n<parameter>days</parameter>\n3\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder property tags",
+        "<tool_call>\n<function=get_forecast>\n<place>Turin</place>\n<days>3</days>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder name attributes",
+        '<tool_call>\n<function name="get_forecast">\n<parameter name="place">Turin</parameter>\n</function>\n</tool_call>',
+        FORECAST,
+    ),
+    row(
+        "qwen3-coder words between tags",
+        f"<tool_call>\nWell then.\n<function=get_forecast>\n{TURIN}</function> ok </tool_call>",
+        FORECAST,
+    ),
+    row(
+        "qwen3-coder python literals",
+        "<function=plan>\n<parameter=steps>\n['a', 'b']\n</parameter>\n<parameter=options>\n{'deep': True, 'x': None}\n</parameter>\n</function>",
+        ("plan", {"steps": ["a", "b"], "options": {"deep": True, "x": None}}),
+    ),
+    row(
+        "qwen3-coder empty optional",
+        f"<function=get_forecast>\n{TURIN}<parameter=days>\n\n</parameter>\n</function>",
+        FORECAST,
+    ),
+    row("qwen3-coder same parameter twice", f"<function=get_forecast>\n{TURIN}{TURIN}</function>", FORECAST),
+    row(
+        "qwen3-coder closer in a value",
+        "<function=run>\n<parameter=command>\necho '</parameter> is a tag'\n</parameter>\n</function>",
+        ("run", {"command": "echo '</parameter> is a tag'"}),
+    ),
+    row(
+        "qwen3-coder whole format in a value",
+        "<function=save_note>\n<parameter=title>\nx\n</parameter>\n<parameter=body>\nWrite:\n<tool_call>\n<function=run>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>\nlike this.\n</parameter>\n</function>",
+        (
+            "save_note",
+            {
+                "title": "x",
+                "body": "Write:\n<tool_call>\n<function=run>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>\nlike this.",
+            },
+        ),
+    ),
+    row(
+        "qwen3-coder keeps inner blank lines",
+        "<function=run>\n<parameter=command>\n\n  ls\n\n\n</parameter>\n</function>",
+        ("run", {"command": "\n  ls\n\n"}),
+    ),
+    row(
+        "qwen3-coder two calls",
+        f"<tool_call>\n<function=get_forecast>\n{TURIN}</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>",
+        FORECAST,
+        NOW,
+    ),
+    row(
+        "qwen3-coder two functions in a wrapper",
+        f"<tool_call>\n<function=get_forecast>\n{TURIN}</function>\n<function=now>\n</function>\n</tool_call>",
+        FORECAST,
+        NOW,
+    ),
+    row(
+        "qwen3-coder other spelling of a key",
+        "<function=search-code><parameter=Query>x</parameter></function>",
+        ("search-code", {"query": "x"}),
+    ),
+    row(
+        "seed",
+        "<seed:tool_call>\n<function=run>\n<parameter=command>ls -la</parameter>\n</function>\n</seed:tool_call>",
+        RUN,
+    ),
+    row(
+        "seed with flags",
+        '<seed:tool_call><function name="calc"><parameter name="x" string="false">1.5</parameter><parameter name="label" string="true">1</parameter></function></seed:tool_call>',
+        ("calc", {"x": 1.5, "label": "1"}),
+    ),
+    row(
+        "claude",
+        '<function_calls>\n<invoke name="run">\n<parameter name="command">ls -la</parameter>\n</invoke>\n</function_calls>',
+        RUN,
+    ),
+    row(
+        "claude without wrapper", '<invoke name="run">\n  <parameter name="command">ls -la</parameter>\n</invoke>', RUN
+    ),
+    row(
+        "claude not escaped",
+        '<invoke name="run"><parameter name="command">a && b <c "d" &lt;</parameter></invoke>',
+        ("run", {"command": 'a && b <c "d" &lt;'}),
+    ),
+    row(
+        "claude single quotes",
+        "<function_calls><invoke name='run'><parameter name='command'>ls -la</parameter></invoke></function_calls>",
+        RUN,
+    ),
+    row("claude with another prefix", CLAUDE.replace("<", "<atem:").replace("<atem:/", "</atem:"), RUN),
+    row("glimmer header", f" to=atem:function_calls<|message|>{CLAUDE}<|eom|>", RUN),
+    row("glimmer header after prose", f"I should. to=run<|message|>{CLAUDE}", RUN, rest="I should."),
+    row("claude self closing", '<function_calls><invoke name="now"/></function_calls>', NOW),
+    row("minimax m2", f"<minimax:tool_call>\n{INVOKE}\n</minimax:tool_call>", RUN),
+    row(
+        "minimax m2 closer in a value",
+        '<minimax:tool_call>\n<invoke name="run">\n<parameter name="command">echo "</minimax:tool_call> ends it"</parameter>\n</invoke>\n</minimax:tool_call>',
+        ("run", {"command": 'echo "</minimax:tool_call> ends it"'}),
+    ),
+    row(
+        "minimax m2 own element in a value",
+        '<minimax:tool_call>\n<invoke name="run">\n<parameter name="command"><parameter>\n x\n</parameter></parameter>\n</invoke>\n</minimax:tool_call>',
+        ("run", {"command": "<parameter>\n x\n</parameter>"}),
+    ),
+    row(
+        "minimax m3",
+        ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_forecast">]<]minimax[>[<place>Turin]<]minimax[>[</place>]<]minimax[>[<days>3]<]minimax[>[</days>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>',
+        FORECAST_3,
+    ),
+    row(
+        "minimax m1",
+        f"<tool_calls>\n{OBJECT}\n{OBJECT}\n</tool_calls>",
+        FORECAST_3,
+        FORECAST_3,
+    ),
+    row("dsml v3.2", DSML.replace("SECTION", "function_calls"), FORECAST_3),
+    row("dsml v4", DSML.replace("SECTION", "tool_calls"), FORECAST_3),
+    row("dsml misspelt section", DSML.replace("SECTION", "tool_call"), FORECAST_3),
+    row("dsml doubled bars", DSML.replace("SECTION", "tool_calls").replace("｜", "｜｜"), FORECAST_3),
+    row("dsml plain bars", DSML.replace("SECTION", "tool_calls").replace("｜", "|"), FORECAST_3),
+    row(
+        "dsml smart quotes",
+        DSML.replace("SECTION", "tool_calls")
+        .replace(' name="', " name=“")
+        .replace('" ', "” ")
+        .replace('">', "”>")
+        .replace('="', "=“"),
+        FORECAST_3,
+    ),
+    row("dsml without section opener", DSML.split("\n", 1)[1].replace("SECTION", "tool_calls"), FORECAST_3),
+    row("dsml without closers", DSML.replace("SECTION", "tool_calls").rsplit("\n", 2)[0], FORECAST_3),
+    row("dsml tokens stripped", DSML.replace("SECTION", "tool_calls").replace("｜DSML｜", ""), FORECAST_3),
+    row("dsml blanks in tags", DSML.replace("SECTION", "tool_calls").replace("<｜DSML｜", "< ｜DSML｜ "), FORECAST_3),
+    row(
+        "dsml openers plain and closers not",
+        '<function>\n<name>run</name>\n<parameter name="command" string="true">ls -la</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+        RUN,
+    ),
+    row("dsml self closing", '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜tool_calls>', NOW),
+    row(
+        "dsml foreign flag",
+        '<｜DSML｜invoke name="calc">\n<｜DSML｜parameter name="x" string="maybe">2</｜DSML｜parameter>\n</｜DSML｜invoke>',
+        ("calc", {"x": 2}),
+    ),
+    row(
+        "dsml typed by flag",
+        '<｜DSML｜invoke name="calc">\n<｜DSML｜parameter name="x" string="false">2</｜DSML｜parameter>\n<｜DSML｜parameter name="label" string="true">2</｜DSML｜parameter>\n</｜DSML｜invoke>',
+        ("calc", {"x": 2, "label": "2"}),
+    ),
+    row(
+        "step 3",
+        '<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="get_forecast"><steptml:parameter name="place">Turin</steptml:parameter><steptml:parameter name="days">3</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
+        FORECAST_3,
+    ),
+    row("minicpm5", '<function name="run"><param name="command"><![CDATA[ls -la]]></param></function>', RUN),
+    row("tool's name round json", '<get_forecast>{"place": "Turin"}</get_forecast>', FORECAST),
+    row(
+        "tool's name round properties",
+        "Sure.\n<get_forecast>\n<place>Turin</place>\n<days>3</days>\n</get_forecast>",
+        FORECAST_3,
+        rest="Sure.",
+    ),
+    row("tool's name round a bare value", "<run>ls -la</run>", RUN),
+    row("tool's name alone", "<now></now>", NOW),
+    row("tool's name in a wrapper", '<toolcall><run>{"command": "ls -la"}</run></toolcall>', RUN),
+    row(
+        "name and arguments as elements",
+        '<function_call>\n<name>run</name>\n<arguments>\n{"command": "ls -la"}\n</arguments>',
+        RUN,
+    ),
+    row(
+        "tool_name and parameters as elements",
+        '<tool_call><tool_name>run</tool_name><parameters>{"command": "ls -la"}</parameters></tool_call>',
+        RUN,
+    ),
+)
+
+PAIRS = "<arg_key>place</arg_key>\n<arg_value>Turin</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n"
+KEYED = (
+    row("glm 4.5", f"<tool_call>get_forecast\n{PAIRS}</tool_call>", FORECAST_3),
+    row("glm 4.7", f"<tool_call>get_forecast{PAIRS.replace(chr(10), '')}</tool_call>", FORECAST_3),
+    row(
+        "glm parallel", f"\n<tool_call>get_forecast\n{PAIRS}</tool_call>\n<tool_call>now\n</tool_call>", FORECAST_3, NOW
+    ),
+    row("glm not closed", f"<tool_call>get_forecast\n{PAIRS}", FORECAST_3),
+    row(
+        "glm value not closed",
+        f"<tool_call>get_forecast\n{PAIRS.replace('Turin</arg_value>', 'Turin')}</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "glm last value not closed",
+        "<tool_call>get_forecast\n<arg_key>place</arg_key>\n<arg_value>Turin</tool_call>",
+        FORECAST,
+    ),
+    row("glm key fused", "<tool_call>get_forecastplace</arg_key><arg_value>Turin</arg_value></tool_call>", FORECAST),
+    row(
+        "glm key behind a blank",
+        "<tool_call>get_forecast place</arg_key><arg_value>Turin</arg_value></tool_call>",
+        FORECAST,
+    ),
+    row(
+        "glm opener for the key's",
+        "<tool_call>get_forecast<tool_call>place</arg_key><arg_value>Turin</arg_value></tool_call>",
+        FORECAST,
+    ),
+    row(
+        "glm key not closed", "<tool_call>get_forecast<arg_key>place<arg_value>Turin</arg_value></tool_call>", FORECAST
+    ),
+    row(
+        "glm blank in a key",
+        "<tool_call>get_forecast<arg_key>place </arg_key><arg_value>Turin</arg_value></tool_call>",
+        FORECAST,
+    ),
+    row(
+        "glm keeps the value's line breaks",
+        "<tool_call>run\n<arg_key>command</arg_key>\n<arg_value>a\nb\n</arg_value>\n</tool_call>",
+        ("run", {"command": "a\nb\n"}),
+    ),
+    row(
+        "glm tag in a value",
+        "<tool_call>run\n<arg_key>command</arg_key>\n<arg_value>echo '</arg_value> <b>'</arg_value>\n</tool_call>",
+        ("run", {"command": "echo '</arg_value> <b>'"}),
+    ),
+    row("glm writes claude's", f"<tool_call>{INVOKE}</tool_call>", RUN),
+    row(
+        "longcat",
+        "<longcat_tool_call>get_forecast\n<longcat_arg_key>place</longcat_arg_key>\n<longcat_arg_value>Turin</longcat_arg_value>\n</longcat_tool_call>",
+        FORECAST,
+    ),
+    row(
+        "kimi k3",
+        '<|open|>tools<|sep|><|open|>call tool="calc" index="1"<|sep|><|open|>argument key="x" type="number"<|sep|>1.5<|close|>argument<|sep|><|open|>argument key="label" type="string"<|sep|>7<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+        ("calc", {"x": 1.5, "label": "7"}),
+    ),
+    row(
+        "kimi k3 two calls",
+        '<|open|>tools<|sep|><|open|>call tool="now" index="1"<|sep|><|close|>call<|sep|><|open|>call tool="run" index="2"<|sep|><|open|>argument key="command" type="string"<|sep|>ls -la<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+        NOW,
+        RUN,
+    ),
+    row(
+        "react",
+        'Thought: I need it.\nAction: get_forecast\nAction Input: {"place": "Turin"}',
+        FORECAST,
+        rest="Thought: I need it.",
+    ),
+    row("react bold", "**Action:** get_forecast\n**Action Input:** {'place': 'Turin'}", FORECAST),
+    row("react bare text", "Action: run\nAction Input: ls -la", RUN),
+    row(
+        "react invented observation", 'Action: run\nAction Input: "ls -la"\nObservation: a.txt\nFinal Answer: one', RUN
+    ),
+    row("react empty input", "Action: now\nAction Input: {}", NOW),
+    row("react without input", "Thought: time.\nAction: now", NOW, rest="Thought: time."),
+    row("react parentheses", 'Thought: x.\nAction: run ({"command": "ls -la"})', RUN, rest="Thought: x."),
+    row("react fenced input", 'Action: run\nAction Input:\n```json\n{"command": "ls -la"}\n```', RUN),
+)
+
+PYTHONIC = (
+    row("pythonic", '[get_forecast(place="Turin", days=3)]', FORECAST_3),
+    row("pythonic after prose", 'Let me check.\n\n[get_forecast(place="Turin")]', FORECAST, rest="Let me check."),
+    row("pythonic several", "[get_forecast(place='Turin'), now()]", FORECAST, NOW),
+    row("pythonic without bracket", '[get_forecast(place="Turin"), now()', FORECAST, NOW),
+    row(
+        "pythonic literals",
+        "[plan(steps=['a', \"b\"], options={'deep': None, 'n': [True, 1.5, -2]})]",
+        ("plan", {"steps": ["a", "b"], "options": {"deep": None, "n": [True, 1.5, -2]}}),
+    ),
+    row(
+        "pythonic json literals",
+        '[plan(steps=["a"], options={"deep": null, "on": true})]',
+        ("plan", {"steps": ["a"], "options": {"deep": None, "on": True}}),
+    ),
+    row("pythonic escapes", "[run(command='it\\'s\\n\\ta \\u00e9 \\d')]", ("run", {"command": "it's\n\ta é \\d"})),
+    row("pythonic triple quotes", '[run(command="""a "b"\nc""")]', ("run", {"command": 'a "b"\nc'})),
+    row("pythonic raw string", r"[run(command=r'a\nb')]", ("run", {"command": r"a\nb"})),
+    row("pythonic joined strings", "[run(command='ls ' '-la')]", RUN),
+    row("pythonic inner quotes", '[run(command="echo "hi" there")]', ("run", {"command": 'echo "hi" there'})),
+    row("pythonic reserved word", "[fetch(from=1, class='x')]", ("fetch", {"from": 1, "class": "x"})),
+    row("pythonic closers in a string", "[run(command='f(x)], [now()]')]", ("run", {"command": "f(x)], [now()]"})),
+    row("python lines", 'get_forecast(place="Turin")\nnow()', FORECAST, NOW),
+    row("python line after prose", 'I will look.\n\nget_forecast(place="Turin")', FORECAST, rest="I will look."),
+    row("lfm2", "<|tool_call_start|>[get_forecast(place='Turin', days=3)]<|tool_call_end|>", FORECAST_3),
+    row("lfm2 json", f"<|tool_call_start|>[{OBJECT}]<|tool_call_end|>", FORECAST_3),
+    row("lfm2 hash", "<|tool_call_start|>[run(command='# x')]<|tool_call_end|>", ("run", {"command": "# x"})),
+    row("llama4 pythonic", "<|python_start|>[get_forecast(place='Turin')]<|python_end|>", FORECAST),
+    row("olmo3", "<function_calls>get_forecast(place='Turin', days=3)\nnow()</function_calls>", FORECAST_3, NOW),
+    row("olmo3 brackets", "<function_calls>[get_forecast(place='Turin')]</function_calls>", FORECAST),
+    row("gemma 3", "Okay.\n```tool_code\nget_forecast(place='Turin')\n```", FORECAST, rest="Okay."),
+    row("gemma 3 list", "```tool_code\n[get_forecast(place='Turin'), now()]\n```", FORECAST, NOW),
+    row("gemma 3 printed", "```tool_code\nprint(get_forecast(place='Turin'))\n```", FORECAST),
+    row("python fence", "```python\nget_forecast(place='Turin')\n```", FORECAST),
+    row("history echo", '[Calling tool: get_forecast({"place": "Turin"})]', FORECAST),
+    row("history echo underscore", '[tool_call: get_forecast({"place": "Turin"})]', FORECAST),
+    row("history echo bracket", "[get_forecast(place='Turin')]", FORECAST),
+)
+
+HARMONY = (
+    row(
+        "harmony",
+        f"<|channel|>commentary to=functions.get_forecast <|constrain|>json<|message|>{ARGUMENTS}<|call|>",
+        FORECAST_3,
+    ),
+    row(
+        "harmony recipient first",
+        f"<|start|>assistant to=functions.get_forecast<|channel|>commentary <|constrain|>json<|message|>{ARGUMENTS}<|call|>",
+        FORECAST_3,
+    ),
+    row(
+        "harmony analysis channel",
+        f"<|channel|>analysis to=functions.get_forecast code<|message|>\n{ARGUMENTS}<|call|>",
+        FORECAST_3,
+    ),
+    row(
+        "harmony ended by mistake",
+        f"<|channel|>commentary to=functions.get_forecast<|message|>{ARGUMENTS}<|end|>",
+        FORECAST_3,
+    ),
+    row(
+        "harmony two calls",
+        f"<|channel|>commentary to=functions.get_forecast<|message|>{ARGUMENTS}<|call|><|start|>assistant to=functions.now<|channel|>commentary <|constrain|>json<|message|>{{}}<|call|>",
+        FORECAST_3,
+        NOW,
+    ),
+    row(
+        "harmony after analysis",
+        f"<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>commentary to=functions.get_forecast <|constrain|>json<|message|>{ARGUMENTS}<|call|>",
+        FORECAST_3,
+    ),
+    row(
+        "harmony with a preamble",
+        f"<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_forecast<|message|>{ARGUMENTS}<|call|>",
+        FORECAST_3,
+        rest="I look.",
+    ),
+    row(
+        "harmony recipient lost, one fits",
+        '<|channel|>commentary<|message|>{"steps": ["a"]}<|end|>',
+        ("plan", {"steps": ["a"]}),
+    ),
+    row("harmony single quotes", "<|channel|>commentary to=functions.run<|message|>{'command': 'ls -la'}<|call|>", RUN),
+    row("harmony missing brace", '<|channel|>commentary to=functions.run<|message|>{"command": "ls -la"<|call|>', RUN),
+    row("harmony recipient alone", f"to=functions.get_forecast {ARGUMENTS}", FORECAST_3),
+    row("harmony words for tokens", f"assistantcommentary to=functions.get_forecast json{ARGUMENTS}", FORECAST_3),
+    row(
+        "harmony words glued",
+        f"analysisI should look.assistantcommentary to=functions.get_forecastjson{ARGUMENTS}",
+        FORECAST_3,
+    ),
+    row("harmony commentary to", f"commentary to=functions.get_forecast code {ARGUMENTS}", FORECAST_3),
+)
+
+ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY)
