@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from toolmend.model import Fault, Finish, Json, Request, Tool, ToolCall, ToolChoice, Turn
@@ -106,6 +108,19 @@ def test_a_broken_call_becomes_whole(
     assert all(repair.path.startswith("/calls/1/") for repair in repairs)
     assert repair_call(after, TOOLS, 1) == (after, (), ())
     assert repair_call(after, TOOLS, 1)[0] is after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({"n": 3.0, "on": True}, '{"n": 3, "on": true}'), ({"n": 3, "on": 1}, '{"n": 3, "on": true}')],
+    ids=["a float for a whole number", "a number for a truth value"],
+)
+def test_a_value_that_python_holds_for_equal_is_replaced(before: Json, after: str) -> None:
+    switch = Tool("switch", {"type": "object", "properties": {"n": WHOLE, "on": {"type": "boolean"}}})
+    turn = Turn(calls=(call("switch", before),), finish="tool_calls")
+    outcome = repair_turn(turn, request(switch, surface="ollama-chat"))
+    assert [repair.rung for repair in outcome.repairs] == ["coerce"]
+    assert json.dumps(outcome.turn.calls[0].arguments) == after
 
 
 VALID: list[tuple[str, Json]] = [

@@ -48,7 +48,8 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
     repairs += split + tuple(repair for _, found, _ in results for repair in found)
     faults += tuple(fault for _, _, found in results for fault in found)
     calls, named = _identified(calls, request.surface not in WITHOUT_IDS)
-    if calls != recovered.calls:
+    # Told by identity: 1, 1.0 and true are equal in Python, and three values on the wire.
+    if [*map(id, calls)] != [*map(id, recovered.calls)]:
         recovered = replace(recovered, calls=calls)
     recovered, finished = _finished(recovered)
     return Outcome(recovered, repairs + named + finished, faults)
