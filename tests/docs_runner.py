@@ -25,7 +25,7 @@ PATIENCE = 100
 SERVES = re.compile(
     r"^(?:\w+=\S+ )*(?:toolmend(?= -(?!-help|-version|-path)|$)|mitmdump (?!.*--version)|ollama serve$)"
 )
-LISTENING = re.compile(r"listening at|answers as")
+LISTENING = re.compile(rb"listening at|answers as")
 FAR = ("models.example", ":3128")
 """What the docs name and is not there: such a proxy is only started."""
 
@@ -54,7 +54,7 @@ def _serve(command: str) -> None:
     ollama = contextlib.nullcontext() if itself else FakeOllama(port=11435 if moved else 11434)
     with ollama:
         process = subprocess.Popen(
-            ["bash", "-c", f"exec env {command}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ["bash", "-c", f"exec env {command}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         try:
             _wait(process)
@@ -62,7 +62,7 @@ def _serve(command: str) -> None:
                 _ask(command, port, itself)
         finally:
             process.send_signal(signal.SIGINT)
-            print(process.communicate(timeout=PATIENCE)[0])
+            print(process.communicate(timeout=PATIENCE)[0].decode())
     if found := re.search(r"toolmend_(?:log|record)=(\S+)", command):
         assert Path(found[1]).exists(), f"{found[1]} was not written"
 
@@ -73,15 +73,15 @@ def _port(command: str) -> int:
     return int(found[1]) if found else 11434
 
 
-def _wait(process: subprocess.Popen[str]) -> None:
+def _wait(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
-    said = ""
+    said = b""
     while not LISTENING.search(said):
         ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-        line = process.stdout.readline() if ready else ""
-        assert line, f"it did not start: {said}"
-        said += line
-    print(said, end="")
+        data = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
+        assert data, f"it did not start: {said.decode()}"
+        said += data
+    print(said.decode(), end="")
 
 
 def _ask(command: str, port: int, itself: bool) -> None:

@@ -8,7 +8,6 @@ Linux alone; needs root or user namespaces. Exits with 77 and a reason on stderr
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import socket
 import struct
@@ -26,6 +25,8 @@ REFUSED = 77
 
 def enter() -> None:
     """Move this process into a new network namespace and bring its loopback up. Raises OSError."""
+    import fcntl  # not on every system
+
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     flags = CLONE_NEWNET if user == 0 else CLONE_NEWNET | CLONE_NEWUSER

@@ -58,21 +58,26 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            text=True,
             group=group,
             env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        assert self.process.stdout is not None
         while len(until.findall(self.said)) < listeners:
-            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-            line = self.process.stdout.readline() if ready else ""
-            self.said += line
-            assert line, f"it did not start: {self.said}"
+            if not self._read():
+                self.stop()
+                raise AssertionError(f"it did not start: {self.said}")
+
+    def _read(self) -> bool:
+        """Take in what it says next. False when it says nothing more."""
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        data = os.read(self.process.stdout.fileno(), 1 << 16) if ready else b""
+        self.said += data.decode(errors="replace")
+        return bool(data)
 
     def stop(self) -> None:
         """End it, and read what it still says."""
         self.process.terminate()
-        self.said += self.process.communicate(timeout=PATIENCE)[0]
+        self.said += self.process.communicate(timeout=PATIENCE)[0].decode(errors="replace")
 
 
 @contextlib.contextmanager
@@ -212,6 +217,14 @@ def test_the_server_still_checks_host_and_origin(crowd: Crowd, fake: FakeOllama)
     assert chat(crowd.reverse, Origin="http://evil.example") == MEANT[1]
     assert fake.of_kind("chat")[-1].headers["origin"] == "http://evil.example"
     assert fake.of_kind("chat")[-1].headers["host"] == urlsplit(crowd.reverse).netloc
+
+
+def test_the_window_in_the_browser_is_the_same_proxy(fake: FakeOllama, confdir: Path) -> None:
+    port, window = ports.free_port(), ports.free_port()
+    options = ("--set", "web_open_browser=false", "--set", f"web_port={window}")
+    with toolmend(confdir, "--web", "--mode", f"reverse:{fake.url}", "-p", str(port), *options, listeners=2) as running:
+        assert chat(f"http://127.0.0.1:{port}") == MEANT[1]
+    assert f"127.0.0.1:{window}" in running.said
 
 
 # Clients and HTTP_PROXY
