@@ -54,7 +54,7 @@ class Block:
         """Say why it is not run; None when it is."""
         if self.needs:
             return self.needs
-        if "pip install" in self.commands[0] and not (find_spec("hatchling") and find_spec("editables")):
+        if "pip install" in " ".join(self.commands) and not (find_spec("hatchling") and find_spec("editables")):
             return "needs hatchling and editables"
         return namespace.refusal()
 
@@ -117,7 +117,7 @@ def _run_all(blocks_of_page: dict[Block, Future[Done]], sandbox: Path) -> None:
         if block.why_not() is None:
             try:
                 future.set_result(_run(block, sandbox))
-            except subprocess.TimeoutExpired as error:
+            except (OSError, subprocess.SubprocessError) as error:
                 future.set_exception(error)
 
 
