@@ -80,6 +80,16 @@ HTML = '<!DOCTYPE html>\n<p class="x">a < b && c</p>\n<parameter>\n</html>'
 NOTE = ("save_note", {"title": "page.html", "body": HTML})
 
 HERMES = (
+    row("hermes closer with a slash at its end", f"<tool_call>{OBJECT}<tool_call/>", FORECAST_3),
+    row("hermes closer with a backslash", f"<tool_call>{OBJECT}<\\/tool_call>", FORECAST_3),
+    row(
+        "hermes invented response",
+        f"<tool_call>{OBJECT}</tool_call>\n<tool_response>Rain.</tool_response>\nIt rains.",
+        FORECAST_3,
+    ),
+    row("hermes role before", f"<|im_start|>assistant\n<tool_call>{OBJECT}</tool_call>", FORECAST_3),
+    row("hermes surplus bracket", f"<tool_call>{OBJECT}]</tool_call>", FORECAST_3),
+    row("tool_use", '<tool_use>\n<name>run</name>\n<input>{"command": "ls -la"}</input>\n</tool_use>', RUN),
     row("hermes", f"<tool_call>\n{OBJECT}\n</tool_call>", FORECAST_3),
     row("hermes after prose", f"Let me look.\n<tool_call>\n{OBJECT}\n</tool_call>", FORECAST_3, rest="Let me look."),
     row("hermes without closer", f"<tool_call>\n{OBJECT}\n", FORECAST_3),
@@ -148,6 +158,24 @@ HERMES = (
 )
 
 JSON = (
+    row("bare before a stray fence", f"{OBJECT}\n```", FORECAST_3),
+    row(
+        "two fences",
+        f"I'll do both.\n```json\n{OBJECT}\n```\n```json\n{OBJECT}\n```",
+        FORECAST_3,
+        FORECAST_3,
+        rest="I'll do both.",
+    ),
+    row("two fences apart", f"```json\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\n", FORECAST_3, FORECAST_3),
+    row("mistral surplus brackets", f"[TOOL_CALLS] [{OBJECT}]]", FORECAST_3),
+    row("bare message", f'{{"role": "assistant", "content": null, "tool_calls": [{OBJECT}]}}', FORECAST_3),
+    row("bare tool_use", '{"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls -la"}}', RUN),
+    row(
+        "announced where one can see",
+        f"I need to look first, so that you can use it.\n{OBJECT}",
+        FORECAST_3,
+        rest="I need to look first, so that you can use it.",
+    ),
     row("bare", OBJECT, FORECAST_3),
     row("bare parameters", '{"name": "get_forecast", "parameters": {"place": "Turin"}}', FORECAST),
     row("bare reversed keys", '{"arguments": {"place": "Turin"}, "name": "get_forecast"}', FORECAST),
@@ -252,6 +280,8 @@ JSON = (
 )
 
 NAMED = (
+    row("name and object", f"get_forecast{ARGUMENTS}", FORECAST_3),
+    row("name and object on lines", f"Well.\nget_forecast\n{ARGUMENTS}", FORECAST_3, rest="Well."),
     row("mistral args", f"[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),
     row("mistral without args marker", f"[TOOL_CALLS]get_forecast{ARGUMENTS}", FORECAST_3),
     row("mistral without calls marker", f"get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),
@@ -426,6 +456,18 @@ DSML = """<｜DSML｜SECTION>
 </｜DSML｜invoke>
 </｜DSML｜SECTION>"""
 XML = (
+    row("function not closed before its body", f"<function=get_forecast{ARGUMENTS}</function>", FORECAST_3),
+    row("function in parentheses", f"<function=get_forecast({ARGUMENTS})</function>", FORECAST_3),
+    row(
+        "qwen3-coder words between parameters",
+        "<tool_call>\n<function=get_forecast>\n<parameter=place>\nTurin\n</parameter>\nand the days:\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+        FORECAST_3,
+    ),
+    row(
+        "qwen3-coder own key as an element",
+        "<function=save_note>\n<parameter=title>\n<title>x</title>\n</parameter>\n<parameter=body>\ny\n</parameter>\n</function>",
+        ("save_note", {"title": "<title>x</title>", "body": "y"}),
+    ),
     row(
         "qwen3-coder",
         f"<tool_call>\n<function=get_forecast>\n{TURIN}<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
@@ -667,6 +709,8 @@ XML = (
 
 PAIRS = "<arg_key>place</arg_key>\n<arg_value>Turin</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n"
 KEYED = (
+    row("glm property tags", "<tool_call>get_forecast\n<place>Turin</place>\n<days>3</days>\n</tool_call>", FORECAST_3),
+    row("react brackets", "Action: run[ls -la]", RUN),
     row("glm 4.5", f"<tool_call>get_forecast\n{PAIRS}</tool_call>", FORECAST_3),
     row("glm 4.7", f"<tool_call>get_forecast{PAIRS.replace(chr(10), '')}</tool_call>", FORECAST_3),
     row(
@@ -786,6 +830,11 @@ PYTHONIC = (
 )
 
 HARMONY = (
+    row(
+        "harmony without braces",
+        '<|channel|>commentary to=functions.run <|constrain|>json<|message|>"command": "ls -la"<|call|>',
+        RUN,
+    ),
     row(
         "harmony",
         f"<|channel|>commentary to=functions.get_forecast <|constrain|>json<|message|>{ARGUMENTS}<|call|>",

@@ -284,6 +284,8 @@ PROSE = (
     ("thought and template", "Use the format:\nAction: run\nAction Input: the command\nObservation: the result"),
     ("mustache", "{{name}} and {{arguments}}"),
     ("latex", "\\frac{a}{b} = {c}"),
+    ("name and words", 'Call it:\n\nrun\n  {"command": "<the command>"}\n\nTell me the command.'),
+    ("name and block", "run {\n  echo {x}\n}"),
     ("go code", 'func main() {\n\tx := map[string]int{"name": 1}\n}'),
     ("css", "run {\n  color: red;\n}"),
     ("call to= in prose", "Set to=functions of x, or to=run {fast}."),
@@ -386,6 +388,13 @@ def test_all_that_the_model_wrote_may_be_an_answer(text: str) -> None:
 
 def test_calls_between_the_steps_of_a_plan_are_asked_for_again() -> None:
     plan = f"I'll do it.\n\n1. Look:\n\n{OBJECT}\n\n2. Then:\n\n{OBJECT}\n\n3. Go on by yourself:"
+    result = found(plan)
+    assert result is not None
+    assert (result.state, result.calls, result.rest) == ("unreadable", (), plan)
+
+
+def test_fences_with_words_between_are_asked_for_again() -> None:
+    plan = f"I'll do both.\n```json\n{OBJECT}\n```\nThen:\n```json\n{OBJECT}\n```"
     result = found(plan)
     assert result is not None
     assert (result.state, result.calls, result.rest) == ("unreadable", (), plan)

@@ -64,8 +64,10 @@ def find_calls(
         text, thinking = visible(text.lstrip())
     source = Source(text, tools)
     blocks, shown = _blocks(source)
-    if not blocks:
-        return _shown(text, shown, fits)
+    if not blocks or not blocks[-1].marker:
+        planned = _planned(text, shown, blocks, fits)
+        if planned is not None or not blocks:
+            return planned
     return _Judge(source, blocks, fits, cut=cut, thinking=thinking, whole=whole).found()
 
 
@@ -86,6 +88,7 @@ def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
 
 JSON_FORMS = ("json", "hermes", "mistral")
 
+STEP = re.compile(r"^\s*(?:\d+[.)]|step \d+)", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"\s*(?:<(think|thinking|seed:think)>|<\|START_THINKING\|>|\[THINK\]|<\|channel>\s*thought)")
 THOUGHT_END = re.compile(r"</(?:think|thinking|seed:think)>|<\|END_THINKING\|>|\[/THINK\]|<channel\|>")
 RESPONSE = re.compile(r"<\|(?:START|END)_RESPONSE\|>")
@@ -104,15 +107,19 @@ def visible(text: str) -> tuple[str, bool]:
     return text[end.end() :].lstrip(), False
 
 
-def _shown(text: str, shown: list[Block], fits: Fits) -> Found | None:
-    """Ask for a proper answer when several calls stand between the steps of a plan; else they are only shown."""
-    plain = [block for block in shown if block.calls and block.form == "json" and not block.fenced]
-    steps = re.findall(r"^\s*(?:\d+[.)]|step \d+)", text, re.IGNORECASE | re.MULTILINE)
-    if len(plain) < 2 or len(steps) < 2 or not INTENT.search(text[: plain[0].start]):
+def _planned(text: str, shown: list[Block], blocks: list[Block], fits: Fits) -> Found | None:
+    """Ask for a proper answer when calls stand between words of a plan; else they are only shown.
+
+    Later ones were written without the results of the earlier ones, so that neither all nor one of them is meant.
+    """
+    passed = [block for block in shown if block.calls and not block.example and block.form.endswith("json")]
+    planned = [*passed, *(block for block in blocks if block.calls)]
+    steps = STEP.findall(text)
+    if not passed or len(planned) < 2 or not (blocks or len(steps) > 1) or not INTENT.search(text[: passed[0].start]):
         return None
-    if not all(fits(found) for block in plain for found in block.calls):
+    if not all(fits(found) for block in planned for found in block.calls):
         return None
-    return Found((), text, "unreadable", "calls between the steps of a plan")
+    return Found((), text, "unreadable", "calls between the words of a plan")
 
 
 class _Judge:

@@ -39,8 +39,9 @@ class Block:
     """Hold calls that stand together, from `start` to `end`, with everything round them that belongs to their form.
 
     `form` names the dialect. `marker` says that the form cannot be taken for prose; `chatter` that words may follow.
-    `shown` says that the block only shows a call; `whole` that nothing stands before it; `at_position` that it stands
-    where a call may begin; `closed` that its own end was there. `kept` is text inside that stays visible.
+    `shown` says that the block only shows a call, `example` that the words before it say so; `whole` that nothing
+    stands before it; `at_position` that it stands where a call may begin; `closed` that its own end was there. `kept`
+    is text inside that stays visible.
     """
 
     start: int
@@ -51,6 +52,7 @@ class Block:
     marker: bool = False
     chatter: bool = False
     shown: bool = False
+    example: bool = False
     whole: bool = False
     at_position: bool = True
     fenced: bool = False
@@ -94,7 +96,7 @@ class _Reader:
     def read(self) -> Block | None:
         position, depth = self.start, 0
         while True:
-            trivia = skip_trivia(self.source, position, depth)
+            trivia = skip_trivia(self.source, position, depth, behind=bool(self.readings))
             self.note(trivia)
             depth = trivia.depth
             if trivia.end >= len(self.source.text):
@@ -154,7 +156,7 @@ class _Reader:
         """Return the end of a block that cannot be read, with its closers."""
         if reading.state == "cut":
             return len(self.source.text)
-        return skip_trivia(self.source, reading.end, depth).end
+        return skip_trivia(self.source, reading.end, depth, behind=True).end
 
     def block(self, end: int) -> Block | None:
         """Make the block of what was read, if that is one."""

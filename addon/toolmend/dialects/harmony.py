@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from toolmend import lenient_json
 from toolmend.dialects.source import Reading, Source, State, blank_end, call
 from toolmend.model import Json, ToolCall
 
 FORM: Final = "harmony"
+KEY = re.compile(r"[\"'][\w-]+[\"']\s*:")
 HEADER = re.compile(r"(?P<words>(?:[^<{]|<\|(?:start|channel|constrain|recipient)\|>){0,300}?)<\|message\|>\s*")
 OPEN_HEADER = re.compile(r"(?:[^<{]|<\|(?:start|channel|constrain|recipient)\|>){0,300}+(?:<[|\w]{0,12})?\Z")
 CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
@@ -95,7 +97,8 @@ def _arguments(source: Source, at: int) -> tuple[Json, int] | State:
     written = text[at:end].strip()
     if not written:
         return ({}, end) if stop else "cut"
-    return written, end
+    braced = lenient_json.parse("{" + written + "}") if KEY.match(written) else None
+    return (braced.value if braced else written), end
 
 
 def _message(source: Source, channel: str, content: str, at: int) -> Reading | tuple[list[ToolCall], list[str], int]:

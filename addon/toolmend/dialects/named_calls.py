@@ -32,7 +32,10 @@ def read_named(source: Source, at: int, *, inside: bool) -> Reading | None:
     if head is None:
         return None
     pieces, position, separated = head
-    if not inside and not (separated and (text.startswith("<|from|>", at) or _is_offered(source, pieces))):
+    offered = _is_offered(source, pieces)
+    if not inside and not (text.startswith("<|from|>", at) if separated and not offered else offered):
+        return None
+    if not inside and not separated and not text.startswith(('{"', "{'", "{}"), position):
         return None
     if not text.startswith("{", position):
         return _without_object(source, pieces, position, separated=separated)
@@ -40,6 +43,8 @@ def read_named(source: Source, at: int, *, inside: bool) -> Reading | None:
         return None
     item = source.json_at(position)
     if isinstance(item, str):
+        if not inside and not separated and item == "unreadable":
+            return None
         end = _closer(text, position) if item == "unreadable" else len(text)
         return Reading(end, state=item, form="named", marker=separated)
     value, end = item

@@ -10,16 +10,18 @@ LEAD: Final = 300
 
 EXAMPLE = re.compile(
     r"\b(?:for (?:example|instance)|e\.g\.|an example|examples?:|(?:as|show) (?:you )?an? (?:example|sample)|"
-    r"you(?:['’]d| can| could| would| should| may| might| need to| must)\b|one (?:can|could|would)|"
-    r"would (?:look|be written|write)|looks? like|how to (?:call|use|write)|from the template|"
+    r"looks? like|would (?:look|be written|write)|how to (?:call|use|write)|from the template|"
     r"(?:format|syntax|template|schema|placeholder) (?:is|for|of|looks|would|below)|"
-    r"(?:the|this|that|its) (?:format|syntax|template|block|snippet|example)\b[^.\n]*:)",
+    r"(?:the|this|that|its) (?:format|syntax|template|example)\b[^.\n]*:)",
     re.IGNORECASE,
 )
 QUOTED = re.compile(
-    r"\b(?:contains?|contained|says|said|reads:|states|stated|shows|printed|returned|quot\w+|looks like an attempt|"
-    r"contents? (?:of|is|are|was|were)|(?:found|received|got) (?:this|the following)|"
-    r"(?:file|page|log|output|message|document|email|website)\b[^.\n]*\b(?:is|has|was|had)\b)",
+    r"\b(?:contains?|contained|says|said|reads:|states|stated|shows|printed|returned|quot\w+|"
+    r"contents? (?:of|is|are|was|were)|(?:found|received|got) (?:this|the following)|like this:|"
+    r"(?:file|page|log|output|message|document|email|website)\b[^.\n]*\b(?:is|has|was|had)\b|"
+    r"(?:the|this|that) (?:block|snippet)\b[^.\n]*:|one (?:can|could|would)\b|"
+    r"you(?:['’]d| can| could| would| should| may| might| need to| must) (?:\w+ )?"
+    r"(?:call|do|invoke|make|run|send|try|use|write))",
     re.IGNORECASE,
 )
 INTENT = re.compile(

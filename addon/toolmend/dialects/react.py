@@ -14,9 +14,10 @@ from toolmend.model import Json, Tool
 ACTION = re.compile(r"\**Action\**:\**[ \t]*")
 FENCE = re.compile(r"```\w*\s*(?=[\[{])")
 FENCE_END = re.compile(r"\s*```[ \t]*")
-NAMED = re.compile(r"[`\"'\[]?(?P<name>[\w.:/-]{1,100})[`\"'\]]?[ \t]*")
+NAMED = re.compile(r"[`\"'\[]?(?P<name>[\w.:/-]{1,100})[`\"']?(?:\](?=\s))?[ \t]*")
 INPUT = re.compile(r"\s*\n\**Action[ _]Input\**:\**[ \t]*\n?[ \t]*")
 NEXT = re.compile(r"\n[ \t]*\**(?:Observation|Thought|Final Answer|Action)\**\s*:|</|<\||\Z")
+BRACKETED = re.compile(r"\[([^\[\]\n]{1,2000})\][ \t]*(?=\n|\Z)")
 FORM: Final = "react"
 
 
@@ -49,7 +50,9 @@ def _read_fence(source: Source, at: int) -> Reading:
 
 def _read_input(source: Source, tool: Tool, at: int) -> Reading | None:
     text = source.text
-    if text.startswith("(", at) or text.startswith("{", at):
+    if bracketed := BRACKETED.match(text, at):
+        return _made(source, tool, bracketed[1].strip(), at)
+    if text.startswith(("(", "{"), at):
         return _read_inline(source, tool, at)
     labelled = INPUT.match(text, at)
     if labelled is None:

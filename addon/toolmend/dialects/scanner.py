@@ -53,15 +53,22 @@ class Scanner:
     def _look(self) -> None:
         self._text += "".join(self._pieces)
         self._pieces.clear()
+        prose_end = None if self._mode else self._walker.prose_end(self._text, self._at)
+        if prose_end is None:
+            self._walk()
+        else:
+            self._at = prose_end
+        held = len(self._text) - self._at
+        self._next_look = self._length + held // GROWTH
+        self._forget()
+
+    def _walk(self) -> None:
         source = self._source.again(self._text, final=False, blank_head=self._blank)
         step = self._walker.next_block(source, self._at, self._mode)
         while step.block is not None and step.block.shown:
             step = self._walker.next_block(source, max(step.block.end, self._at + 1))
         self._decided = step.block is not None
         self._at, self._mode = step.at, step.mode
-        held = len(self._text) - self._at
-        self._next_look = self._length + held // GROWTH
-        self._forget()
 
     def _forget(self) -> None:
         """Let go of text that is too far back to matter."""

@@ -12,15 +12,16 @@ from toolmend.dialects.source import Source, blank_end, words
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
 TAG = re.compile(
-    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?/)?\s?(?P<lead>[|｜]{0,2})\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
+    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?(?:\\?/|\\))?\s?(?P<lead>[|｜]{0,2})\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
     r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜]{0,2})>"
 )
-BEGIN = re.compile(r"\]<\]m|<[\s/|｜A-Za-z_-]")
+BEGIN = re.compile(r"\]<\]m|<[\s/\\|｜A-Za-z_-]")
 PARTIAL_TAG = re.compile(
     r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜]{0,2})\s?"
     r"(?P<name>[\w:.▁-]*+)(?P<attributes>[^<>]{0,400})\Z"
 )
 UNCLOSED = re.compile(r"<(\w+)\s+(?=\{)")
+UNCLOSED_FUNCTION = re.compile(r"<function[=(]\s*[\"']?(?P<label>[\w.:/-]{1,100})[\"']?[\s,)(]*(?=\{)")
 BRACKETS: Final[dict[str, Kind]] = {
     "[TOOL_CALLS]": "open",
     "[TOOL_CALL]": "open",
@@ -45,7 +46,7 @@ CLOSERS: Final = words(
 )
 ENDS: Final = words(
     "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse "
-    "startresponse eos s observation user assistant answer response endoftoolcall"
+    "imstart startheaderid endheaderid startresponse eos s observation user assistant answer response endoftoolcall"
 )
 SEPARATORS: Final = words("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep")
 HARMONY: Final = words("start channel message constrain from recipient content open")
@@ -132,7 +133,9 @@ def _bracket(text: str, at: int) -> Tag | None:
 
 
 def _unclosed_opener(text: str, at: int) -> Tag | None:
-    """Read `<functioncall {…}>`: an opener that is closed behind its payload."""
+    """Read `<functioncall {…}>`, `<function=NAME{…}`: an opener that is closed behind its payload, or never."""
+    if function := UNCLOSED_FUNCTION.match(text, at):
+        return Tag("function", "function", at, function.end(), function["label"])
     match = UNCLOSED.match(text, at)
     if match and plain(match[1]) in OPENERS:
         return Tag("open", plain(match[1]), at, match.end())
@@ -168,7 +171,7 @@ def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, lab
     if not closing and source.offered(match["name"]) and name not in OPENERS:
         return "tool"
     if name in OPENERS:
-        if closing:
+        if closing or match["empty"]:
             return "close"
         return "function" if label and not bars else "open"
     if name in CLOSERS:
@@ -238,12 +241,15 @@ class Trivia:
     weak: Tag | None = None
     inner: bool = False
     seen: bool = False
-    label: str = ""
+    behind: bool = False
 
 
-def skip_trivia(source: Source, at: int, depth: int = 0) -> Trivia:
-    """Go over blanks, separators, end tokens, openers, closers and a short thought; tell which were there."""
-    trivia = Trivia(blank_end(source.text, at), depth)
+def skip_trivia(source: Source, at: int, depth: int = 0, *, behind: bool = False) -> Trivia:
+    """Go over blanks, separators, end tokens, openers, closers and a short thought; tell which were there.
+
+    `behind` says that calls were read before the position.
+    """
+    trivia = Trivia(blank_end(source.text, at), depth, behind=behind)
     while (tag := _next_trivia(source, trivia)) is not None:
         trivia.seen = True
         if tag.kind == "open":
@@ -260,20 +266,28 @@ def skip_trivia(source: Source, at: int, depth: int = 0) -> Trivia:
 
 PARTIAL_CLOSER = re.compile(r"<(?:/[|｜]?|[|｜])[\w▁:|｜]{0,40}\Z|<\Z")
 SEPARATOR = re.compile(r"[;,>](?=\s*[\[{<\n]|\s*\Z)")
+SURPLUS = re.compile(r"[}\])]++(?=\s*(?:<[|｜/]|\Z))")
+RESULTS = re.compile(
+    r"<[|｜]?(?:tool|function)s?[_▁ ]?(?:call[_▁])?(?:responses?|results?|outputs?)(?:[_▁](?:begin|start))?[|｜]?>.*",
+    re.DOTALL | re.IGNORECASE,
+)
+LAST_FENCE = re.compile(r"`{3,}\s*\Z")
+ROLE = re.compile(r"<\|im_start\|>\s*assistant\b|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>")
 HEADER = re.compile(
     r"(?:<\|start\|>\s*\w*\s*)?to=[\w.:/-]{1,100}\s*(?:<\|(?:channel|constrain)\|>\s*\w*\s*)*<\|message\|>\s*(?=<|\Z)"
 )
 STRAYS: Final = {
     **dict.fromkeys(";,>", (SEPARATOR,)),
     "t": (HEADER,),
-    "<": (HEADER, PARTIAL_CLOSER),
+    "<": (HEADER, ROLE, PARTIAL_CLOSER),
 }
+BEHIND: Final = {**dict.fromkeys("}])", (SURPLUS,)), "`": (LAST_FENCE,), "<": (RESULTS,)}
 
 
 def _next_trivia(source: Source, trivia: Trivia) -> Tag | None:
     text, at = source.text, trivia.end
     character = text[at : at + 1]
-    for pattern in STRAYS.get(character, ()):
+    for pattern in (*STRAYS.get(character, ()), *(BEHIND.get(character, ()) if trivia.behind else ())):
         if match := pattern.match(text, at):
             return Tag("end", character, at, match.end())
     if character not in ("<", "[", "]"):

@@ -92,16 +92,21 @@ class Walker:
 
     def __init__(self, tools: Sequence[str]) -> None:
         names = sorted((re.escape(name) for name in tools), key=len, reverse=True)
-        called = [rf"{name}(?=\s?\(|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)" for name in names]
+        called = [
+            rf"{name}(?=\s?\(|(?:[ ]{{0,3}}|\n[ ]{{0,2}})\{{[\"'}}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)"
+            for name in names
+        ]
         heads = [*HEADS, *called, *(rf"{prefix}\.{name}" for prefix in NAMESPACES for name in called)]
         self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{'|'.join(heads)})")
         words = [f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS]
         self.beginnings = WORD_BEGINNINGS | _beginnings(words)
         self.longest = max(map(len, [*WORDS, *words]))
+        firsts = "".join(sorted({word[0] for word in self.beginnings}))
+        self.may_begin = re.compile(rf"(?<!\w)[{re.escape(firsts)}]")
 
     def next_block(self, source: Source, at: int, mode: str = "") -> Step:
         """Go on from the position to the next block, or to the end."""
-        begun = self.decided(source, at)
+        begun = len(source.text) if source.final else self.undecided(source.text, at)
         while True:
             if source.effort <= 0:
                 return Step("wait", at, mode)
@@ -119,16 +124,18 @@ class Walker:
                 return Step("wait", min(match.start(), begun))
             at, mode = verdict.at, verdict.mode
 
-    def decided(self, source: Source, at: int) -> int:
+    def prose_end(self, text: str, at: int) -> int | None:
+        """Return how much of a text that goes on is prose from the position on; None when something in it may be more.
+
+        It says what `next_block` would, for the text that most of an answer is.
+        """
+        return self.undecided(text, at) if self.pattern.search(text, at) is None else None
+
+    def undecided(self, text: str, at: int) -> int:
         """Return where the end of the text begins that may become the beginning of a call."""
-        text = source.text
-        if source.final:
-            return len(text)
-        for length in range(min(self.longest, len(text) - at), 0, -1):
-            start = len(text) - length
-            joined = start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_")
-            if not joined and text[start:] in self.beginnings:
-                return start
+        for found in self.may_begin.finditer(text, max(at, len(text) - self.longest)):
+            if text[found.start() :] in self.beginnings:
+                return found.start()
         return len(text)
 
     def judge(self, source: Source, at: int) -> Verdict:
@@ -162,10 +169,11 @@ class Walker:
         tail = len(source.text) - block.end
         if not source.final and self.may_grow(block, tail):
             return Wait()
-        shown = documents(source.text, block.start) or not (block.marker or self.ends_turn(source, block))
+        example = documents(source.text, block.start)
+        shown = example or not (block.marker or self.ends_turn(source, block))
         if not block.calls and not block.kept and (tail or shown):
             return Skip(max(block.end, at + 1))
-        return replace(block, shown=shown)
+        return replace(block, shown=shown, example=example)
 
     def may_grow(self, block: Block, tail: int) -> bool:
         """Tell whether more text may make another block of this one."""
@@ -214,7 +222,7 @@ class Walker:
 
     def is_prose(self, source: Source, at: int) -> bool:
         """Tell whether no call begins at the position."""
-        return self.pattern.match(source.text, at) is None and self.decided(source, at) > at
+        return self.pattern.match(source.text, at) is None and (source.final or self.undecided(source.text, at) > at)
 
     def judge_open_marker(self, source: Source, at: int) -> Verdict:
         """Read a marker that the end of the text cut: a call was opened."""
@@ -244,7 +252,21 @@ class Walker:
         return Skip(at + len(ticks), f"fence{ticks}") if begun and len(ticks) > 2 else span
 
     def judge_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
-        """Judge a fence: it is a call when it holds nothing else, under a label that calls have."""
+        """Judge a fence, together with those that directly follow it."""
+        found = self.read_fence(source, at, fence)
+        if not isinstance(found, Block):
+            return found
+        while found.state == "calls" and (following := FENCE.match(source.text, found.end)):
+            joined = self.read_fence(source, found.end, following)
+            if isinstance(joined, Wait):
+                return joined
+            if not isinstance(joined, Block) or not joined.calls or not source.spend(0):
+                break
+            found = replace(joined, start=found.start, calls=found.calls + joined.calls, form=found.form)
+        return self.judge_block(source, at, found)
+
+    def read_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
+        """Read a fence: it is a block when it holds calls and nothing else, under a label that calls have."""
         outside = Skip(fence.end(), f"fence{fence['fence']}")
         if not is_call_label(source, at, fence["label"]):
             return outside
@@ -257,7 +279,7 @@ class Walker:
         block = self.read(source, start)
         if block is None or block.state == "clean":
             return Wait() if self.is_open(source, start) else outside
-        return self.judge_fenced(source, at, fence, block) or outside
+        return self.fenced(source, at, fence, block) or outside
 
     def fence_opening(self, source: Source, at: int, label: str) -> Literal["yes", "no", "wait"]:
         """Tell whether a fence's content may be calls."""
@@ -275,8 +297,8 @@ class Walker:
         begun = text[at:] in self.beginnings or "print(".startswith(text[at:])
         return "wait" if begun and not source.final else "no"
 
-    def judge_fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Verdict | None:
-        """Judge the block in a fence; None when more than calls is in it."""
+    def fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Block | Wait | None:
+        """Return the block with the fence round it; None when more than calls is in it."""
         text, label = source.text, fence["label"].lower()
         closing = re.compile(rf"\)?\s*{fence['fence']}`*[ \t]*(?:\n\s*|\Z)").match(text, block.end)
         if closing is None and text[block.end :].strip():
@@ -285,13 +307,22 @@ class Walker:
         marker = block.marker or label in OWN_FENCES
         form = block.form if not label or block.marker else f"fenced {block.form}"
         end = closing.end() if closing else len(text)
-        whole = replace(block, start=at, end=end, marker=marker, chatter=False, form=form, fenced=True)
-        return self.judge_block(source, at, replace(whole, at_position=True))
+        return replace(block, start=at, end=end, marker=marker, chatter=False, form=form, fenced=True, at_position=True)
 
 
 NAMESPACES: Final = ("functions", "default_api")
 PREFIXES: Final = ("", *(f"{namespace}." for namespace in NAMESPACES))
-ENDINGS: Final = (" (", "(", "[ARGS]", "[CALL_ID]", "<|tool", "<｜tool", ":0<|tool", ":00<|tool")
+GAPS: Final = ("", " ", "  ", "   ", "\n", "\n ", "\n  ")
+ENDINGS: Final = (
+    *(gap + '{"' for gap in GAPS),
+    " (",
+    "[ARGS]",
+    "[CALL_ID]",
+    "<|tool",
+    "<｜tool",
+    ":0<|tool",
+    ":00<|tool",
+)
 
 
 def is_whole_json(text: str, at: int) -> bool:

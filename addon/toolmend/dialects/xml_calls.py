@@ -86,6 +86,8 @@ def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
         return None
     name, position = source.clean_name(header["name"]), header.end()
     tag = tag_at(source, position)
+    if tag is None and _is_property(source, position, name):
+        return _body(source, _Call(name, source.tool(name), "tool_call"), position, "glm")
     if tag is None or not _follows_name(source, tag, name):
         return None
     if tag.closing and tag.name in PAIR_KEY:
@@ -102,9 +104,15 @@ def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
     return _body(source, _Call(name, source.tool(name), "tool_call"), position, "glm")
 
 
+def _is_property(source: Source, at: int, name: str) -> bool:
+    """Tell whether a tag that a property of the named tool has for its name stands here."""
+    match = TAG.match(source.text, at)
+    return match is not None and not match["close"] and match["name"] in properties(source.tool(name))
+
+
 def _follows_name(source: Source, tag: Tag, name: str) -> bool:
     """Tell whether the tag behind a name is a key's, the opener written for a key's, or the closer of a bare name."""
-    if tag.name in PAIR_KEY:
+    if tag.name in PAIR_KEY or (tag.name in PARAMETERS and not tag.closing and source.tool(name)):
         return True
     if tag.kind == "open":
         return _is_fused_key(source, tag.end)
@@ -396,6 +404,7 @@ class _Bounds:
     wrappers: int = 0
     properties: int = 0
     closer_before: Tag | None = None
+    passed: Tag | None = None
 
     def find(self) -> tuple[int, int] | None:
         """Return the value's end and the position behind its closer; None when the text ends inside it."""
@@ -465,7 +474,20 @@ class _Bounds:
             self.parameters -= 1
             self.closer_before = tag
             return None
-        return (tag.start, tag.end) if self.structure_follows(tag.end) else None
+        if self.structure_follows(tag.end):
+            return tag.start, tag.end
+        self.passed = tag
+        return None
+
+    def unless_passed(self, at: int) -> tuple[int, int]:
+        """Return the value's end at a tag that stands for its closer.
+
+        A closer that was passed ends it, if only a few words stand between the two.
+        """
+        passed = self.passed
+        if passed is not None and at - passed.end < STRAY and "<" not in self.body.text[passed.end : at]:
+            return passed.start, at
+        return at, at
 
     def at_opener(self, tag: Tag) -> tuple[int, int] | None:
         """Take a sibling's opener for the end where the closer is missing: it names a parameter not given yet."""
@@ -473,20 +495,18 @@ class _Bounds:
             return tag.start, tag.start
         if self.opener.name == "property":
             return None
-        known = tag.label in self.body.declared if self.body.declared else bool(tag.label)
-        if (
-            known
-            and tag.label not in self.body.made.arguments
-            and tag.label != self.opener.label
-            and not self.parameters
-        ):
-            closes = self.own_closer_first(tag)
-            if not closes:
-                return tag.start, tag.start
+        if not self.parameters and self.is_sibling(tag):
+            return self.unless_passed(tag.start)
         self.parameters += 1
         return None
 
-    def own_closer_first(self, tag: Tag) -> bool:
+    def is_sibling(self, tag: Tag) -> bool:
+        """Tell whether an opener is that of a parameter not given yet."""
+        known = tag.label in self.body.declared if self.body.declared else bool(tag.label)
+        given = tag.label in self.body.made.arguments or tag.label == self.opener.label
+        return known and not given and not self.is_inline(tag)
+
+    def is_inline(self, tag: Tag) -> bool:
         """Tell whether an opener in a value stands in the middle of a line: it is text about the format."""
         before = self.body.text[max(tag.start - 40, self.opener.end) : tag.start]
         return bool(before.rstrip(" \t")) and not before.rstrip(" \t").endswith((">", "\n"))
@@ -503,7 +523,7 @@ class _Bounds:
         own = self.closer_before
         if own is not None and blank_end(self.body.text, own.end) == tag.start:
             return own.start, own.end
-        return tag.start, tag.start
+        return self.unless_passed(tag.start)
 
     def structure_follows(self, at: int) -> bool:
         """Tell whether what may follow a value follows: a sibling, a closer, another call, the end."""
