@@ -120,6 +120,16 @@ LEFT: list[tuple[str, Json, Json]] = [
     ("two allowed values alike", allowed("A", "a"), " ａ"),
     ("the opposite of an allowed value", allowed("visible", "hidden"), "invisible"),
     ("another number in an allowed value", allowed("level-1", "level-2"), "level-3"),
+    ("another number but for its point", allowed("11", "12"), "1.1"),
+    ("another number but for its sign", allowed("1", "2"), "-1"),
+    ("another version but for its last letter", allowed("gpt-4o", "gpt-3"), "gpt-4"),
+    ("another name but for its symbol", allowed("c", "python"), "c++"),
+    ("the opposite by how it begins", allowed("increase", "hold"), "decrease"),
+    ("the opposite by how it begins, in long words", allowed("ascending", "random"), "descending"),
+    ("the opposite by one letter", allowed("upload", "sync"), "unload"),
+    ("another word of the same ending", allowed("right", "left"), "light"),
+    ("another word of the same beginning", allowed("warn", "info"), "warm"),
+    ("another word in a pair of words", allowed("north-east", "south"), "north-west"),
     ("a value between two branches", {"anyOf": [TRUTH, allowed("Yes", "Never")]}, "yes"),
     ("a value that fits two branches of oneOf", {"oneOf": [WHOLE, {"minimum": 2}]}, 3),
     ("text that does not match", {"type": "string", "pattern": "^[a-z]+$"}, "A1"),
@@ -249,6 +259,10 @@ NOT_RENAMED: list[tuple[str, Json, Json]] = [
     ("two unknown", members("path", path=TEXT), {"file_path": "x", "filename": "y"}),
     ("a value of another type", members("path", path=TEXT), {"file_path": {"x": 1}}),
     ("old for new", members("new_string", new_string=TEXT), {"old_string": "x"}),
+    ("a thing for its opposite", members("non_recursive", non_recursive=TRUTH), {"recursive": True}),
+    ("a thing for what it is left out of", members("exclude_path", exclude_path=TEXT), {"path": "x"}),
+    ("another word with a letter before it", members("age", age=WHOLE), {"page": 3}),
+    ("an upload for an unload", members("upload", upload=TEXT), {"unload": "x"}),
 ]
 
 

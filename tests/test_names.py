@@ -35,6 +35,8 @@ SNAPPED: list[tuple[str, str, tuple[str, ...]]] = [
     ("tool:execute_terminal", "terminal", ("terminal", "web_search")),
     ("to=functions.read_file", "read_file", ("read_file",)),
     ("mcp.files.read_file", "read_file", ("read_file",)),
+    ("assistant<|channel|>commentary to=functions.read_file", "read_file", ("read_file",)),
+    ("retrieve_docs", "retreive_docs", ("retreive_docs",)),
     ("read_file<|channel|>commentary", "read_file", ("read_file",)),
     ("read_file</arg_value>", "read_file", ("read_file", "read")),
     ("read_file[ARGS]", "read_file", ("read_file",)),
@@ -86,6 +88,11 @@ NOT_SNAPPED: list[tuple[str, tuple[str, ...]]] = [
     ("HassTurnOn", ("HassTurnOff",)),
     ("send_message", ("end_message",)),
     ("encrypt", ("decrypt",)),
+    ("unload_file", ("upload_file",)),
+    ("insert_row", ("invert_row",)),
+    ("soft_delete_user", ("delete_user",)),
+    ("bulk_delete_user", ("delete_user",)),
+    ("index_file", ("file",)),
     ("increase_volume", ("decrease_volume",)),
     ("undo_create_event", ("create_event",)),
     ("cancel.create_event", ("create_event",)),
@@ -158,6 +165,13 @@ def test_a_shorter_or_longer_name_is_the_tool_that_alone_takes_these_arguments()
     assert meant_tool("get_current_weather", {"city": "x"}, weather, BASH) == "get_weather"
     clear = Tool("delete_all_files", schema("path", path=TEXT))
     assert meant_tool("delete_files", {"path": "x"}, clear, BASH) is None
+
+
+def test_an_invented_name_that_says_the_opposite_or_another_number_is_not_guessed_from_its_arguments() -> None:
+    light, first = Tool("get_light", schema("id", id=TEXT)), Tool("vm1_start", schema("id", id=TEXT))
+    assert meant_tool("light", {"id": "x"}, light) == "get_light"
+    assert meant_tool("set_light", {"id": "x"}, light) is None
+    assert meant_tool("vm2_start", {"id": "x"}, first) is None
 
 
 def test_an_invented_name_is_not_guessed_from_its_arguments_alone() -> None:

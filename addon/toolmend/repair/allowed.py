@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from toolmend.model import Json
-from toolmend.repair.names import NEGATIONS, folded
+from toolmend.repair.names import MIN_EDITED, MIN_SUBSTITUTED, folded, opposed, words_of
 from toolmend.repair.readings import TRIMMED
 
 MAX_SPELLED: Final = 40
 MAX_ALLOWED: Final = 500
 MAX_TEXT: Final = 200
+MOST_SLIPS: Final = 2
+LONG: Final = 8
+NUMBERS: Final = re.compile(r"(?:^[-+])?\d+(?:[.,:/]\d+)*")
+SYMBOLS: Final = re.compile(r"[+#<>=!%$&@~^](?!\d)")
 
 
 def nearest(value: Json, allowed: Sequence[Json]) -> Json:
@@ -29,33 +33,50 @@ def nearest(value: Json, allowed: Sequence[Json]) -> Json:
     if bare in texts:
         return bare
     key = folded(bare)
-    alike = [item for item in texts if folded(item) == key and key]
+    alike = [item for item in texts if folded(item) == key and key and _says(item) == _says(bare)]
     if alike:
         return alike[0] if len(alike) == 1 else None
     numbers = [item for item in allowed if isinstance(item, int | float) and json.dumps(item) == bare]
     if len(numbers) == 1:
         return numbers[0]
-    return _spelled(key, texts)
+    return _spelled(bare, texts)
 
 
-def _spelled(key: str, allowed: Sequence[str]) -> str | None:
-    """Find the one allowed word that is nearest by spelling, if the next one is further."""
-    if not 4 <= len(key) <= MAX_SPELLED or len(allowed) > MAX_ALLOWED:
+def _says(text: str) -> tuple[list[str], set[str]]:
+    """Return what folding takes away and yet tells values apart: numbers with sign and point, and symbols (`c++`)."""
+    return NUMBERS.findall(text), set(SYMBOLS.findall(text))
+
+
+def _spelled(text: str, allowed: Sequence[str]) -> str | None:
+    """Find the one allowed value that is nearest by spelling, if the next one is further."""
+    if not 4 <= len(folded(text)) <= MAX_SPELLED or len(allowed) > MAX_ALLOWED:
         return None
-    reach = 1 if len(key) < 8 else 2
-    distances = sorted((_distance(key, folded(item), reach + 1), item) for item in allowed)
-    if not distances or distances[0][0] > reach or (len(distances) > 1 and distances[1][0] <= distances[0][0]):
+    distances = sorted((_slips(text, item), item) for item in allowed if _says(text) == _says(item))
+    if not distances or distances[0][0] > MOST_SLIPS or (len(distances) > 1 and distances[1][0] <= distances[0][0]):
         return None
-    return None if _is_opposite(key, folded(distances[0][1])) else distances[0][1]
+    return distances[0][1]
 
 
-def _is_opposite(one: str, other: str) -> bool:
-    """Tell whether two words differ by a negation in front, or by their digits."""
-    shorter, longer = sorted((one, other), key=len)
-    head = longer[: len(longer) - len(shorter)]
-    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
-        return True
-    return longer.endswith(shorter) and head in NEGATIONS | {"a", "de", "im", "in", "ir"}
+def _slips(text: str, item: str) -> int:
+    """Count the slips between two values, in the one word in which they differ; more than allowed when there are two.
+
+    A short word with another letter in it, or one that begins otherwise, is another word.
+    """
+    words, others = words_of(text), words_of(item)
+    differing = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]]
+    one, other = folded(text), folded(item)
+    if len(words) == len(others) and len(differing) == 1:
+        one, other = differing[0]
+    elif len(words) == len(others) or NUMBERS.search(text):
+        return MOST_SLIPS + 1
+    reach = 0 if len(one) < MIN_EDITED else 1 if len(one) < LONG else MOST_SLIPS
+    swapped = sorted(one) == sorted(other)
+    if (one[:1] != other[:1] and not swapped) or opposed(one, other):
+        return MOST_SLIPS + 1
+    if len(one) == len(other) < MIN_SUBSTITUTED and not swapped:
+        return MOST_SLIPS + 1
+    slips = _distance(one, other, reach + 1)
+    return slips if slips <= reach else MOST_SLIPS + 1
 
 
 def _distance(one: str, other: str, limit: int) -> int:

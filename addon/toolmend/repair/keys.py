@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from toolmend.model import JsonObject, Tool
-from toolmend.repair.names import edited, folded, words_of
+from toolmend.repair.names import edited, folded, opposed, words_of
 
 _NEAR: Final = """
 absolutepath file filename filepath filepathname path pathname
@@ -24,6 +24,11 @@ oldstr oldstring oldtext
 """
 NEAR: Final = tuple(frozenset(line.split()) for line in _NEAR.strip().splitlines())
 """Names of one thing: each line is one. What shares nothing (`code`, `source`) is never renamed: users ask for that."""
+OTHER: Final = frozenset(
+    {"child", "except", "exclude", "excluded", "ignore", "ignored", "max", "maximum", "min", "minimum", "next", "no"}
+    | {"non", "not", "old", "other", "parent", "prev", "previous", "skip", "skipped", "without"}
+)
+"""Words that make another thing of what follows: `exclude_path` is no other name for `path`."""
 
 
 def renames(
@@ -60,16 +65,22 @@ def _near(key: str, missing: Sequence[str], absent: Sequence[str]) -> str | None
     """Return the member that one unknown key can only mean: the one that is missing, else a mistyped one."""
     if len(missing) == 1 and _are_near(key, missing[0]):
         return missing[0]
-    typed = [name for name in absent if edited(folded(key), folded(name))]
+    typed = [name for name in absent if _is_slip(key, name)]
     return typed[0] if len(typed) == 1 and set(missing) <= set(typed) else None
 
 
 def _are_near(key: str, name: str) -> bool:
     one, other = folded(key), folded(name)
-    if any(one in group and other in group for group in NEAR) or edited(one, other):
+    if any(one in group and other in group for group in NEAR) or _is_slip(key, name):
         return True
     shorter, longer = sorted((words_of(key), words_of(name)), key=len)
-    return bool(shorter) and longer[-len(shorter) :] == shorter
+    more = longer[: len(longer) - len(shorter)]
+    return bool(shorter) and longer[len(more) :] == shorter and OTHER.isdisjoint(more)
+
+
+def _is_slip(key: str, name: str) -> bool:
+    one, other = folded(key), folded(name)
+    return edited(one, other) and not opposed(one, other)
 
 
 def belongs_elsewhere(key: str, members: JsonObject, tools: Sequence[Tool]) -> bool:

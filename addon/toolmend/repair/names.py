@@ -28,7 +28,15 @@ _VERBS: Final = """
 """
 VERBS: Final = frozenset(_VERBS.split())
 NEGATIONS: Final = frozenset({"dont", "never", "no", "non", "not", "off", "on", "un", "without", "dis"})
-MORE: Final = frozenset({"all", "any", "every", "everything", "force", "forced"})
+MORE: Final = frozenset(
+    {"all", "any", "batch", "bulk", "draft", "dry", "every", "everything", "force", "forced", "hard", "mass"}
+    | {"permanent", "permanently", "safe", "soft"}
+)
+HEADS: Final = frozenset(
+    {"a", "ac", "as", "at", "de", "des", "dis", "down", "en", "ex", "il", "im", "in", "inter", "intra", "ir", "mis"}
+    | {"non", "off", "on", "out", "over", "post", "pre", "re", "sub", "super", "un", "under", "up"}
+)
+"""Beginnings that turn one word into another: `unload` is no slip of `upload`."""
 RUN_VERBS: Final = frozenset({"call", "exec", "execute", "invoke", "run", "use"})
 _WRAPPERS: Final = """
     action agent api assistant builtin call command commentary default fn func function functions google index json mcp
@@ -47,6 +55,7 @@ WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LEGAL: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\Z")
 CUT: Final = re.compile(r"<[|｜/a-zA-Z]|[({\[\n\r]|\[(?:ARGS|CALL_ID|TOOL_CALLS)\]")
 EDGE: Final = " \t\r\n\"'`“”‘’*:;,.>="
+RECIPIENT: Final = re.compile(r"\bto=([\w.-]+)")
 COUNTER: Final = re.compile(r"(?:[:.#]\d+)\Z")
 SEPARATOR: Final = re.compile(r"[\s./:\\|>]+|__+|->")
 GLUED: Final = re.compile(r"(?:functions?|tools?)(?=[A-Za-z_])")
@@ -81,6 +90,9 @@ def snap(name: str, tools: Sequence[Tool]) -> Snapped | None:
     if (described := offered.described(name)) is not None:
         return Snapped(described, "description")
     base, rest = split_fused(name[:MAX_NAME])
+    if recipient := RECIPIENT.search(name[:MAX_NAME]):
+        # A whole harmony header: `assistant<|channel|>commentary to=functions.read_file`.
+        base, rest = recipient[1], ""
     for note, find in _WAYS:
         if (tool := find(base, offered)) is not None:
             return Snapped(tool, note, name[len(base) :] if rest else "")
@@ -169,10 +181,20 @@ def edited(one: str, other: str) -> bool:
         one, other = other, one
     start = next((index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
     if len(one) < len(other):
-        return len(one) >= MIN_EDITED - 1 and one[start:] == other[start + 1 :]
+        least = MIN_EDITED - 1 if start else MIN_SUBSTITUTED
+        return len(one) >= least and one[start:] == other[start + 1 :]
     if len(one) >= MIN_EDITED and one[start:] == _swapped(other[start:]):
         return True
     return len(one) >= MIN_SUBSTITUTED and start > 0 and one[start + 1 :] == other[start + 1 :]
+
+
+def opposed(one: str, other: str) -> bool:
+    """Tell whether two words differ by how they begin, so that one is another word: `internal`, `external`."""
+    shared = 0
+    while shared < min(len(one), len(other)) and one[-1 - shared] == other[-1 - shared]:
+        shared += 1
+    heads = {one[: len(one) - shared], other[: len(other) - shared]}
+    return len(heads) == 2 and heads <= HEADS | {""}
 
 
 def _swapped(text: str) -> str:
@@ -264,7 +286,7 @@ def _wrapped(name: str, offered: _Offered) -> Tool | None:
     """Read a name between words that say nothing: `execute_terminal`, `get_weather_tool`, `call_get_weather`."""
     words = words_of(name)
     start, end = 0, len(words)
-    while start < end and words[start] in WRAPPERS | RUN_VERBS:
+    while start < end and words[start] in (WRAPPERS | RUN_VERBS) - {"index"}:
         start += 1
     while end > start and (words[end - 1] in WRAPPERS | RUN_VERBS or words[end - 1].isdigit()):
         end -= 1
@@ -309,7 +331,9 @@ def _are_twowords_of(name: str, tool: str) -> bool:
     if len(left) != 1 or len(right) != 1:
         return bool(left & VERBS and right & VERBS)
     one, other = left.pop(), right.pop()
-    return (one in VERBS and other in VERBS) or one in NEGATIONS or not edited(one, other)
+    if one in VERBS and (other in VERBS or (len(one) == len(other) and sorted(one) != sorted(other))):
+        return True  # `insert` is no slip of `invert`, `retrieve` is the `retreive` that a tool is called
+    return one in NEGATIONS or opposed(one, other) or not edited(one, other)
 
 
 _WAYS: Final[tuple[tuple[str, Callable[[str, _Offered], Tool | None]], ...]] = (
@@ -336,6 +360,10 @@ def _synonym(word: str) -> str:
 
 def _says_the_same(words: Sequence[str], others: Sequence[str]) -> bool:
     """Tell whether one name's words are the other's, and some that say nothing of their own; or nothing at all."""
+    if _numbers(words) and _numbers(others) and _numbers(words) != _numbers(others):
+        return False
+    if {"get", "set"} <= {*words} ^ {*others}:
+        return False
     noise = GENERIC | RUN_VERBS | (WRAPPERS - SHELL)
     one, other = ({_synonym(word) for word in part if word not in noise} for part in (words, others))
     one = {word for word in one if not word.isdigit()}
@@ -344,3 +372,7 @@ def _says_the_same(words: Sequence[str], others: Sequence[str]) -> bool:
     if not other or not (one <= other or other <= one):
         return False
     return not _changes_meaning(sorted(one ^ other))
+
+
+def _numbers(words: Sequence[str]) -> list[str]:
+    return [word for word in words if word.isdigit()]
