@@ -40,7 +40,7 @@ __all__ = ["Answered", "FollowUp", "Questions", "Reply"]
 
 QuestionKind = Literal["constrained", "tapped", "render", "raw", "plain"]
 
-LOST: Final = frozenset({"swallowed", "server-error"})
+LOST: Final = frozenset({"swallowed", "server-error", "broken-off"})
 """Faults of a turn whose text the server had and did not hand out: the tap shows it."""
 
 SAYS_ENOUGH: Final = re.compile(r"raw='|\btool '.+' not found", re.DOTALL)
@@ -150,11 +150,16 @@ class Questions:
         else:
             note = Repair("follow-up", "/text", kept.text, text, "with its tokens shown")
         outcome = Outcome(turn, (*self._outcome.repairs, note, *read.repairs), read.faults)
-        if not read.faults and (turn.calls or text != kept.text):
+        if not read.faults and (turn.calls or text != kept.text or self._lacks_only_its_end(read.turn)):
             return self._answered(outcome)
         if turn.calls:
             self._outcome = outcome
         return self._constrain()
+
+    def _lacks_only_its_end(self, again: Turn) -> bool:
+        """Tell whether the same answer has come once more, of a turn that was broken off."""
+        faults = self._outcome.faults
+        return again.text == self._outcome.turn.text and all(fault.keyword == "broken-off" for fault in faults)
 
     # Under a schema
 

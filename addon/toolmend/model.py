@@ -124,7 +124,8 @@ class Fault:
     tool: passed as it came), `invented-tool` (not offered, but its words or keys hint at an offered one), `unreadable`
     (a call was opened and cannot be read), `cut` (ended by the token limit or inside a string: the limit stands),
     `swallowed` (tokens were generated and nothing arrived), `unfinished` (the turn ended in its thinking after
-    announcing a call), `server-error`, `tool-choice` (the choice is not met).
+    announcing a call), `server-error`, `broken-off` (a stream that said something and has no end: whether a call was
+    meant is not known), `tool-choice` (the choice is not met).
     """
 
     path: str

@@ -37,6 +37,9 @@ LEFTOVER: Final = frozenset({"unreadable", "invented-tool"})
 DECLINED: Final = "none_of_these_tools"
 """What a model answers that meant none of the offered tools: a call is not forced on it."""
 
+MAY_BE_NONE: Final = frozenset({"invented-tool", "broken-off"})
+"""Faults of turns that need not have meant an offered tool."""
+
 QUOTED: Final = re.compile(r"""['"`]([^'"`\s]{1,80})['"`]""")
 LONGEST_PINNED: Final = 200
 MOST_ITEMS: Final = 20
@@ -215,8 +218,8 @@ def wanted_calls(outcome: Outcome, request: Request, defs: JsonObject) -> tuple[
         return ()
     broken = sorted({index for fault in faults if (index := call_index(fault.path)) is not None})
     if not broken or any(fault.keyword == "tool-choice" for fault in faults):
-        invented = all(fault.keyword == "invented-tool" for fault in faults)
-        return (Wanted(None, _meant_tools(faults, request), defs=defs, declinable=invented),)
+        declinable = MAY_BE_NONE.issuperset(fault.keyword for fault in faults)
+        return (Wanted(None, _meant_tools(faults, request), defs=defs, declinable=declinable),)
     return tuple(_mended(index, calls[index], request, defs) for index in broken if index < len(calls))
 
 

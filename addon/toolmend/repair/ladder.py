@@ -15,7 +15,7 @@ from typing import Final
 from toolmend.model import Outcome, Repair, Request, Tool, ToolCall, Turn
 from toolmend.repair.calls import Repaired, fits, repair_call
 from toolmend.repair.decoding import objects_in
-from toolmend.repair.recovery import recover
+from toolmend.repair.recovery import HIDES_ERRORS, recover
 
 __all__ = ["Repaired", "fits", "repair_call", "repair_turn"]
 
@@ -51,7 +51,8 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
     # Told by identity: 1, 1.0 and true are equal in Python, and three values on the wire.
     if [*map(id, calls)] != [*map(id, recovered.calls)]:
         recovered = replace(recovered, calls=calls)
-    recovered, finished = _finished(recovered)
+    lacks_end = request.stream and request.surface in HIDES_ERRORS and not faults
+    recovered, finished = _finished(recovered, lacks_end)
     return Outcome(recovered, repairs + named + finished, faults)
 
 
@@ -113,14 +114,19 @@ def _new_id(call: ToolCall, index: int) -> str:
     return "call_" + "".join(letters)
 
 
-def _finished(turn: Turn) -> tuple[Turn, tuple[Repair, ...]]:
-    """Correct the reason why the turn ended, where a client would wait for what does not come, or drop what did."""
+def _finished(turn: Turn, lacks_end: bool) -> tuple[Turn, tuple[Repair, ...]]:
+    """Correct the reason why the turn ended, where a client would wait for what does not come, or drop what did.
+
+    `lacks_end`: a stream without its end has to be ended, if it has whole calls.
+    """
     lifted = any(call.dialect is not None for call in turn.calls)
     if lifted and turn.finish in ("length", "error", None):
         after, note = "tool_calls", "calls were found"
+    elif lacks_end and turn.finish is None and turn.calls and turn.error is None:
+        after, note = "tool_calls", "the answer had no end"
     elif turn.finish == "tool_calls" and not turn.calls and turn.text.strip() and turn.error is None:
         after, note = "stop", "there is no call"
     else:
         return turn, ()
     repair = Repair("wire", "/finish", turn.finish, after, note)
-    return replace(turn, finish="tool_calls" if lifted else "stop"), (repair,)
+    return replace(turn, finish="tool_calls" if turn.calls else "stop"), (repair,)

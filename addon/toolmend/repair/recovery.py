@@ -23,6 +23,9 @@ Recovered: TypeAlias = tuple[Turn, tuple[Repair, ...], tuple[Fault, ...]]
 HIDES_LIMIT: Final = frozenset({"openai-responses"})
 """Surfaces on which an answer that the token limit has cut looks like any other (Ollama says `completed`)."""
 
+HIDES_ERRORS: Final = frozenset({"openai-responses", "anthropic-messages"})
+"""Surfaces on which an error in mid-stream is not told: only the end of the stream is missing."""
+
 MAX_SHOWN: Final = 200
 MAX_OBJECTS: Final = 32
 MAX_RAW: Final = 200_000
@@ -95,6 +98,7 @@ class _Search:
         self.tools = request.tools
         self.may_be_cut = turn.finish in ("length", None) or request.surface in HIDES_LIMIT
         self.silent = not turn.text.strip() and not turn.calls
+        self.broken_off = turn.finish is None and request.stream and request.surface in HIDES_ERRORS
 
     def recovered(self) -> Recovered:
         for place in self.places():
@@ -278,10 +282,11 @@ class _Search:
     def lost(self) -> tuple[Fault, ...]:
         """Tell whether the turn ended without the call that was meant."""
         turn = self.turn
+        if turn.text.strip() and self.broken_off:
+            return (Fault("/error", "broken-off", "/error: the answer has no end"),)
         if turn.text.strip() or turn.finish == "length":
             return ()
         if turn.finish is None:
-            # Errors in mid-stream are invisible on /v1/responses and /v1/messages: only the end is missing.
             return (Fault("/error", "server-error", "/error: the answer has no end"),)
         if not turn.thinking.strip():
             if turn.tokens == 0:
