@@ -80,7 +80,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    for name in ("addon", "docs", "recordings", "tests"):
+    for name in ("addon", "benchmarks", "docs", "recordings", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     programs = folder / "bin"
     programs.mkdir()

@@ -203,13 +203,6 @@ def check_told_address(environ: Mapping[str, str]) -> Iterator[Check]:
             f"a server started with {told} is open to the whole network",
             "for this machine alone: OLLAMA_HOST=127.0.0.1:11435",
         )
-    if address.path:
-        yield Check(
-            "OLLAMA_HOST",
-            "warning",
-            f"it has a path, /{address.path}: calls under a path are passed on unrepaired",
-            "name a server whose API begins at /api",
-        )
 
 
 def check_path(agents: Address, environ: Mapping[str, str]) -> Check:

@@ -54,11 +54,13 @@ BROKEN_MARK: Final = ":warning:"
 class Live:
     """Hold a flow of ours while it runs. Live objects sit beside the flow: its metadata is saved, and takes data only.
 
-    `request` and `request_headers` are the client's own, before the tool choice was put on them.
+    `prefix` stands before the surface's path in the URL. `request` and `request_headers` are the client's own, before
+    the tool choice was put on them.
     """
 
     exchange: Exchange
     client_id: str
+    prefix: str
     request: bytes
     request_headers: Headers
     started: float = field(default_factory=time.monotonic)
@@ -129,7 +131,7 @@ class Toolmend:
         if surface is None:
             return
         try:
-            await self._begin(flow, surface)
+            await self._begin(flow, surface, _path(flow).removesuffix(surface.path))
         except DecodeError as error:
             logger.info(f"toolmend: {surface.name}: request passed as it is: {error}")
         except Exception:
@@ -145,7 +147,8 @@ class Toolmend:
             or flow.response is not None
         ):
             return None
-        surface = SURFACES.get(flow.request.path.split("?", 1)[0].rstrip("/"))
+        path = _path(flow)
+        surface = next((surface for known, surface in SURFACES.items() if path.endswith(known)), None)
         return surface if surface is not None and self._in_scope(flow) else None
 
     def _in_scope(self, flow: http.HTTPFlow) -> bool:
@@ -156,7 +159,8 @@ class Toolmend:
             return True
         return flow.request.port == OLLAMA_PORT and _is_loopback(flow.request.host)
 
-    async def _begin(self, flow: http.HTTPFlow, surface: Surface) -> None:
+    async def _begin(self, flow: http.HTTPFlow, surface: Surface, prefix: str) -> None:
+        """Begin an exchange. `prefix` is what stands before the surface's path: a server may live below one."""
         body = flow.request.get_content(strict=False)
         if not body or b"tools" not in body:
             return
@@ -164,36 +168,36 @@ class Toolmend:
         if not surface.read_request(document).tools:
             return
         assert self.chosen is not None
-        exchange = Exchange(surface, document, self.chosen.settings, await self._server(flow))
+        exchange = Exchange(surface, document, self.chosen.settings, await self._server(flow, prefix))
         self._warn_once(exchange.warning)
         sent = exchange.request_document
-        self.live[flow.id] = Live(exchange, flow.client_conn.id, body, _headers(flow.request))
+        self.live[flow.id] = Live(exchange, flow.client_conn.id, prefix, body, _headers(flow.request))
         # A compressed answer cannot be read as it streams; Ollama never compresses.
         flow.request.headers.pop("accept-encoding", None)
         if sent is not None:
             flow.request.headers.pop("content-encoding", None)
             flow.request.content = _encoded(sent)
         if exchange.request_path is not None:
-            flow.request.path = exchange.request_path
+            flow.request.path = prefix + exchange.request_path
 
-    async def _server(self, flow: http.HTTPFlow) -> Server:
+    async def _server(self, flow: http.HTTPFlow, prefix: str) -> Server:
         """Find out once per host what the server is. Flows that come meanwhile wait for the same answer."""
         assert self.chosen is not None
         if self.chosen.upstream != "auto":
             kind = self.chosen.upstream
-            key = (kind, flow.request.host, flow.request.port)
+            key = (kind, flow.request.host + prefix, flow.request.port)
             if key not in self.servers:
                 self.servers[key] = asyncio.get_running_loop().create_future()
                 self.servers[key].set_result(Server(kind=kind))  # type: ignore[arg-type]  # checked by the option
             return self.servers[key].result()
-        key = (flow.request.scheme, flow.request.host, flow.request.port)
+        key = (flow.request.scheme, flow.request.host + prefix, flow.request.port)
         if key not in self.servers:
-            self.servers[key] = asyncio.ensure_future(self._probe(flow, key))
+            self.servers[key] = asyncio.ensure_future(self._probe(flow, prefix, key))
         probing = self.servers[key]
         await asyncio.wait({probing})
         return probing.result()
 
-    async def _probe(self, flow: http.HTTPFlow, key: tuple[str, str, int]) -> Server:
+    async def _probe(self, flow: http.HTTPFlow, prefix: str, key: tuple[str, str, int]) -> Server:
         """Ask a host what it is. One that says nothing is taken for unknown, and asked again: at once when it was not
         there, after a while when it let us wait."""
         replies: dict[str, Reply | None] = {}
@@ -205,7 +209,7 @@ class Toolmend:
                 left = deadline - loop.time()
                 if left <= 0 or server.kind != "unknown":
                     break
-                replies[path] = await ask(flow, path, None, left)
+                replies[path] = await ask(flow, prefix + path, None, left)
                 server = recognise(replies)
         except Exception:
             logger.warning("toolmend: could not find out what the server is", exc_info=True)
@@ -314,7 +318,7 @@ class Toolmend:
             left = deadline - time.monotonic()
             reply = None
             if left > 0 and not self._left(live):
-                reply = await ask(flow, result.path, result.document, left, lambda: self._left(live))
+                reply = await ask(flow, live.prefix + result.path, result.document, left, lambda: self._left(live))
             result = live.exchange.resume(reply)
         return result
 
@@ -463,6 +467,10 @@ def _decoded(body: bytes) -> JsonObject:
     return document
 
 
+def _path(flow: http.HTTPFlow) -> str:
+    return flow.request.path.split("?", 1)[0].rstrip("/")
+
+
 def _encoded(document: JsonObject) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -508,7 +516,10 @@ def _warnings() -> list[str]:
             "toolmend: mitmproxy listens on all interfaces, which opens Ollama to the network. "
             "Add --listen-host 127.0.0.1 unless that is wanted."
         )
-    if any(mode.startswith("reverse") for mode in modes) and not ctx.options.keep_host_header:
+    local = any(
+        mode.startswith("reverse") and ("localhost" in mode or "127." in mode or "[::1]" in mode) for mode in modes
+    )
+    if local and not ctx.options.keep_host_header:
         found.append(
             "toolmend: without --set keep_host_header=true Ollama's check of the Host header is defeated. Add it."
         )

@@ -7,6 +7,7 @@ the line.
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -65,5 +66,6 @@ class StatusLine:
         sys.stdout.flush()
 
     def _draw(self) -> None:
-        sys.stdout.write(self._line)
+        # A line that wraps would leave its rest on the screen.
+        sys.stdout.write(self._line[: shutil.get_terminal_size().columns - 1])
         sys.stdout.flush()
