@@ -80,6 +80,14 @@ HTML = '<!DOCTYPE html>\n<p class="x">a < b && c</p>\n<parameter>\n</html>'
 NOTE = ("save_note", {"title": "page.html", "body": HTML})
 
 HERMES = (
+    row("hermes without braces", f"<tool_call>\n{OBJECT[1:-1]}\n</tool_call>", FORECAST_3),
+    row("hermes closer with a slash behind its bar", f"<|tool_call|>{OBJECT}<|/tool_call|>", FORECAST_3),
+    row("role as a word", f"assistant\n\n{OBJECT}", FORECAST_3),
+    row(
+        "tool_name and properties as elements",
+        "<tool_call>\n<tool_name>run</tool_name>\n<command>ls -la</command>\n</tool_call>",
+        RUN,
+    ),
     row("hermes closer with a slash at its end", f"<tool_call>{OBJECT}<tool_call/>", FORECAST_3),
     row("hermes closer with a backslash", f"<tool_call>{OBJECT}<\\/tool_call>", FORECAST_3),
     row(
@@ -280,6 +288,18 @@ JSON = (
 )
 
 NAMED = (
+    row("gemma 4 behind a thought's closer", '<channel|>call:run{command:<|"|>ls -la<|"|>}', RUN),
+    row(
+        "minimax m2 without brackets",
+        'invoke name="get_forecast">\nparameter name="place">Turinparameter>\nparameter name="days">3parameter>\ninvoke>',
+        FORECAST_3,
+    ),
+    row(
+        "minimax m2 without brackets in its section",
+        'Sure.\nminimax:tool_call>\ninvoke name="run">\nparameter name="command">ls -laparameter>\ninvoke>\nminimax:tool_call>',
+        RUN,
+        rest="Sure.",
+    ),
     row("name and object", f"get_forecast{ARGUMENTS}", FORECAST_3),
     row("name and object on lines", f"Well.\nget_forecast\n{ARGUMENTS}", FORECAST_3, rest="Well."),
     row("mistral args", f"[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),

@@ -414,7 +414,7 @@ def test_an_example_before_the_real_call_stays_text() -> None:
 
 def test_every_dialect_is_in_the_table_once() -> None:
     names = [dialect.name for dialect in DIALECTS]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 10
 
 
 NO_NAMES = st.text(st.sampled_from("abc {}[]()<>/|｜=:\"'`\n.,_-"), max_size=60)

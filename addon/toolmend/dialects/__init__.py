@@ -86,7 +86,7 @@ def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
             return [], []
 
 
-JSON_FORMS = ("json", "hermes", "mistral")
+JSON_FORMS = ("json", "hermes", "mistral", "name and json", "named", "deepseek", "kimi-k2", "llama3-json")
 
 STEP = re.compile(r"^\s*(?:\d+[.)]|step \d+)", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"\s*(?:<(think|thinking|seed:think)>|<\|START_THINKING\|>|\[THINK\]|<\|channel>\s*thought)")

@@ -27,11 +27,10 @@ BY_MARKER: Final[dict[str, str]] = {
     "startaction": "command-r7b",
     "toolcallstart": "lfm2",
     "toolcallssectionbegin": "kimi-k2",
-    "toolcallbegin": "deepseek",
     "toolcallsbegin": "deepseek",
     "startfunctioncall": "functiongemma",
 }
-BY_FORM: Final[dict[str, str]] = {"json": "hermes", "named": "mistral", "pythonic": "pythonic", "gemma": "gemma4"}
+BY_FORM: Final[dict[str, str]] = {"json": "hermes", "named": "name and json", "pythonic": "pythonic", "gemma": "gemma4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,10 @@ def dialect_name(opener: Tag | None, form: str) -> str:
     """Name the dialect that a marker and a payload make together."""
     if opener is None or form not in BY_FORM:
         return form
-    if opener.name == "toolcalls" and opener.special:
+    if opener.special and opener.name in ("toolcall", "toolcalls") and not opener.written:
         return "mistral"
+    if opener.name == "toolcallbegin":
+        return "deepseek" if "▁" in opener.written else "kimi-k2"
     return BY_MARKER.get(opener.name, BY_FORM[form])
 
 

@@ -72,15 +72,25 @@ def read_json(source: Source, at: int, *, inside: bool) -> Reading | None:
 
     Outside of a marker the first keys must be those of a call; inside, arguments alone name the only tool they fit.
     """
+    text = source.text
+    if inside and text.startswith('"', at):
+        return _read_members(source, at)
     if not inside and not may_be_call(source, at):
         return None
-    text = source.text
     if text.startswith("{", at):
         return _read_items(source, at, at, array=False, inside=inside)
     opening = ARRAY_OPENING.match(text, at)
     if opening:
         return _read_items(source, at, opening.end(), array=True, inside=inside)
     return None
+
+
+def _read_members(source: Source, at: int) -> Reading | None:
+    """Read the members of a call object whose braces are missing."""
+    item = source.members_at(at)
+    if item is None or not (calls := calls_in(source, item[0])):
+        return None
+    return Reading(item[1], tuple(calls), form="json")
 
 
 def _read_items(source: Source, start: int, at: int, *, array: bool, inside: bool) -> Reading | None:

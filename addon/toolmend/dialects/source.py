@@ -147,6 +147,14 @@ class Source:
             return "cut" if not self.final and "missing closers" in parsed.liberties else (parsed.value, end)
         return self._json_before_boundary(at)
 
+    def members_at(self, at: int) -> tuple[Json, int] | None:
+        """Read the members of an object without its braces, up to its container's end."""
+        boundary = BOUNDARY.search(self.text, at)
+        if boundary is None or not self.spend(boundary.start() - at):
+            return None
+        parsed = lenient_json.parse("{" + self.text[at : boundary.start()] + "}")
+        return (parsed.value, boundary.start()) if parsed else None
+
     def _json_before_boundary(self, at: int) -> tuple[Json, int] | State:
         """Read a value that its container's end bounds: brackets are missing, or are too many."""
         for boundary in islice(BOUNDARY.finditer(self.text, at), BOUNDARIES):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from toolmend.dialects.bracketless import read_bracketless
 from toolmend.dialects.gemma import read_gemma
 from toolmend.dialects.harmony import read_harmony
 from toolmend.dialects.json_calls import read_json
@@ -38,11 +39,12 @@ class Dialect:
 
 
 DIALECTS: Final = (
-    Dialect("json", read_json, "{["),
+    Dialect("json", read_json, '{["'),
     Dialect("pythonic", read_pythonic),
     Dialect("kimi", read_kimi, "<"),
     Dialect("harmony", read_harmony, words=("to=", "assistant", "commentary", "analysis")),
     Dialect("xml", read_xml, "<"),
+    Dialect("tags without brackets", read_bracketless, "im", words=("invoke name=", "minimax:tool_call>")),
     Dialect("key and value", read_pairs),
     Dialect("gemma", read_gemma, words=("call:", ":call:", "Call:")),
     Dialect("named", read_named, words=(">>>",)),

@@ -12,7 +12,7 @@ from toolmend.dialects.source import Source, blank_end, words
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
 TAG = re.compile(
-    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?(?:\\?/|\\))?\s?(?P<lead>[|｜]{0,2})\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
+    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?(?:\\?/|\\))?\s?(?P<lead>[|｜]{0,2})(?P<slash>/?)\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
     r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜]{0,2})>"
 )
 BEGIN = re.compile(r"\]<\]m|<[\s/\\|｜A-Za-z_-]")
@@ -144,13 +144,14 @@ def _unclosed_opener(text: str, at: int) -> Tag | None:
 
 def _tag(source: Source, match: re.Match[str]) -> Tag | None:
     name, written = plain(match["name"]), match["name"]
-    closing, special = bool(match["close"]), bool(match["lead"] or match["trail"] or match["dsml"])
+    closing, special = bool(match["close"] or match["slash"]), bool(match["lead"] or match["trail"] or match["dsml"])
     label = label_of(match["attributes"])
     kind = _kind(source, match, name, closing=closing, label=label)
     if kind is None:
         return None
-    if match["trail"] and not match["lead"] and not closing and name in OPENERS:
-        kind, closing = "close", True  # gemma: <|tool_call> opens, <tool_call|> closes
+    if match["trail"] and not match["lead"] and not closing and (name in OPENERS or kind == "think"):
+        # Gemma: <|tool_call> opens, <tool_call|> closes.
+        kind, closing = kind if kind == "think" else "close", True
     return Tag(
         kind,
         name,
@@ -178,6 +179,8 @@ def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, lab
         return "close"
     if match["dsml"] and name not in FUNCTIONS | PARAMETERS:
         return "close" if closing else "open"  # a section's name, whatever version's
+    if name == "channel" and match["trail"] and not match["lead"]:
+        return "think"
     if bars and name not in FUNCTIONS | PARAMETERS and (found := _token(name, closing=closing)):
         return found
     if name in THINKING:
@@ -276,7 +279,9 @@ ROLE = re.compile(r"<\|im_start\|>\s*assistant\b|<\|start_header_id\|>\s*assista
 HEADER = re.compile(
     r"(?:<\|start\|>\s*\w*\s*)?to=[\w.:/-]{1,100}\s*(?:<\|(?:channel|constrain)\|>\s*\w*\s*)*<\|message\|>\s*(?=<|\Z)"
 )
+ROLE_WORD = re.compile(r"assistant[ \t]*\n\s*(?=[{\[<]|\Z)")
 STRAYS: Final = {
+    "a": (ROLE_WORD,),
     **dict.fromkeys(";,>", (SEPARATOR,)),
     "t": (HEADER,),
     "<": (HEADER, ROLE, PARTIAL_CLOSER),

@@ -178,7 +178,8 @@ def _read_envelope(source: Source, tag: Tag) -> Reading | None:
         return None
     name = source.clean_name(named["name"])
     following = tag_at(source, named.end())
-    if not text.startswith("{", named.end()) and (following is None or following.kind != "inner" or following.closing):
+    is_inner = following is not None and following.kind == "inner" and not following.closing
+    if not (text.startswith("{", named.end()) or is_inner or _is_property(source, named.end(), name)):
         return None
     return _body(source, _Call(name, source.tool(name), "name"), named.end(), "xml envelope")
 
