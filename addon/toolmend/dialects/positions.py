@@ -12,7 +12,9 @@ EXAMPLE = re.compile(
     r"\b(?:for (?:example|instance)|e\.g\.|an example|examples?:|(?:as|show) (?:you )?an? (?:example|sample)|"
     r"looks? like|would (?:look|be written|write)|how to (?:call|use|write)|from the template|"
     r"(?:format|syntax|template|schema|placeholder) (?:is|for|of|looks|would|below)|"
-    r"(?:the|this|that|its) (?:format|syntax|template|example)\b[^.\n]*:)",
+    r"(?:the|this|that|its) (?:format|syntax|template|example)\b[^.\n]*:|"
+    r"zum beispiel|beispielsweise|z\.\s?b\.|par exemple|por ejemplo|ad esempio|por exemplo)|"
+    r"例如|比如|例えば|たとえば|например|예를 들어",
     re.IGNORECASE,
 )
 QUOTED = re.compile(
@@ -21,15 +23,27 @@ QUOTED = re.compile(
     r"(?:file|page|log|output|message|document|email|website)\b[^.\n]*\b(?:is|has|was|had)\b|"
     r"(?:the|this|that) (?:block|snippet)\b[^.\n]*:|one (?:can|could|would)\b|"
     r"you(?:['’]d| can| could| would| should| may| might| need to| must) (?:\w+ )?"
-    r"(?:call|do|invoke|make|run|send|try|use|write))",
+    r"(?:call|do|invoke|make|run|send|try|use|write)|"
+    r"(?:enthält|contient|contiene|contém)\b[^.\n]*:)|(?:包含|содержит)[^。.\n]*[:：]|"
+    r"^\W*(?:(?:then|now|just|please|simply) )?(?:add|copy|enter|insert|paste|place|put|save|type|write) "
+    r"(?:this|the following|these)\b",
     re.IGNORECASE,
 )
 INTENT = re.compile(
     r"\b(?:I['’]ll|I will|I am going|I['’]m going|I need to|I should|I must|let me|let['’]s|let us|we['’]ll|we will|"
-    r"we should|we need|now I|calling|going to (?:call|use|run))\b",
+    r"we should|we need|now I|calling|going to (?:call|use|run)|"
+    r"ich (?!habe|hatte|kann)\w+|lass(?:en sie)? mich|je vais|voy a|vamos a|vou)\b|[我让]|давайте|сейчас",
+    re.IGNORECASE,
+)
+REFUSED = re.compile(
+    r"\b(?:will not|won['’]t|cannot|can['’]t|must not|mustn['’]t|should not|shouldn['’]t|do not|don['’]t|did not|"
+    r"didn['’]t|would never|will never|refuse to)\s+(?:\w+\s+)?"
+    r"(?:call|do|execute|follow|invoke|make|obey|perform|run|send)\b",
     re.IGNORECASE,
 )
 ANNOUNCED = re.compile(r"\b(?:I['’]ll|I will|let me) (?!show|give|explain|demonstrate)", re.IGNORECASE)
+TABLE_OR_ITEM = re.compile(r"[ \t]*(?:\||[-*+][ \t])")
+QUOTES: Final = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "‘": "’"}
 SENTENCE_END = re.compile(r"[.!?:…)\]>\"'”’*_`]\s*\Z")
 REMARK = re.compile(r"(?:this|that|the above|it|here|which|where)\b", re.IGNORECASE)
 
@@ -64,6 +78,21 @@ def announces(text: str, at: int) -> bool:
 def documents(text: str, at: int) -> bool:
     """Tell whether the line before a block says that it is an example or a quotation."""
     words = lead(text, at)
+    if (refused := REFUSED.search(words)) is not None:
+        return INTENT.search(words, refused.end()) is None
     if EXAMPLE.search(words):
         return ANNOUNCED.search(words) is None
     return QUOTED.search(words) is not None and INTENT.search(words) is None
+
+
+def is_shown_in(text: str, at: int, end: int) -> bool:
+    """Tell whether words that go on behind a block show it: in a table, an item, quotes, or behind a question."""
+    if not text[end:].strip():
+        return False
+    line = text[text.rfind("\n", max(0, at - LEAD), at) + 1 : at]
+    closer = QUOTES.get(text[at - 1 : at])
+    return (
+        TABLE_OR_ITEM.match(line) is not None
+        or (closer is not None and text.startswith(closer, end))
+        or lead(text, at).endswith(("?", "？"))
+    )

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from toolmend.dialects.blocks import Block, read_block
 from toolmend.dialects.openings import FUNCTOOLS, opening, payload_opening, tag_opening, word_is_open
-from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, documents
+from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, documents, is_shown_in
 from toolmend.dialects.source import Source, blank_end
 from toolmend.dialects.table import DIALECTS
 from toolmend.dialects.tags import OPENERS, THOUGHT, plain, tag_at, thought_at
@@ -169,7 +169,7 @@ class Walker:
         tail = len(source.text) - block.end
         if not source.final and self.may_grow(block, tail):
             return Wait()
-        example = documents(source.text, block.start)
+        example = documents(source.text, block.start) or is_shown_in(source.text, block.start, block.end)
         shown = example or not (block.marker or self.ends_turn(source, block))
         if not block.calls and not block.kept and (tail or shown):
             return Skip(max(block.end, at + 1))
