@@ -909,4 +909,45 @@ HARMONY = (
     row("harmony commentary to", f"commentary to=functions.get_forecast code {ARGUMENTS}", FORECAST_3),
 )
 
-ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY)
+PLACE = "<arg_key>place</arg_key><arg_value>Turin</arg_value>"
+MORE = (
+    row("requested tool", f"[TOOL_REQUEST]{OBJECT}[END_TOOL_REQUEST]", FORECAST_3),
+    row("thought in brackets", f"[THINK]Look.[/THINK][TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS}", FORECAST_3),
+    row(
+        "assistant's end",
+        f"Well.\n<|tools_prefix|>[{OBJECT}]<|tools_suffix|><|assistant_end|>",
+        FORECAST_3,
+        rest="Well.",
+    ),
+    row(
+        "functionary v2 stop",
+        f"<|from|>assistant\n<|recipient|>get_forecast\n<|content|>{ARGUMENTS}<|stop|>",
+        FORECAST_3,
+    ),
+    row(
+        "kimi namespace and counter",
+        f"<|tool_call_begin|>functions:0<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|>",
+        FORECAST_3,
+    ),
+    row("glm key without opener", f"<tool_call>get_forecast\nplace</arg_key>{PLACE[24:]}</tool_call>", FORECAST),
+    row(
+        "qwen3-coder closed by the container's name",
+        "<tool_call>\n<function=run>\n<parameter=command>\nls -la\n</parameters>\n</function>\n</tool_call>",
+        RUN,
+    ),
+    row(
+        "claude's first form",
+        "<function_calls>\n<invoke>\n<tool_name>run</tool_name>\n<parameters>\n<command>ls -la</command>\n</parameters>\n</invoke>\n</function_calls>",
+        RUN,
+    ),
+    row("gemma 4 last string not closed", '<|tool_call>call:run{command:<|"|>ls -la}<tool_call|>', RUN),
+    row(
+        "echo of the definition",
+        '{"type": "function", "name": "run", "parameters": {"type": "object", "properties": {"command": "ls -la"}}}',
+        RUN,
+    ),
+    row("react in ticks", 'Action: `run`\nAction Input: `{"command": "ls -la"}`', RUN),
+    row("namespace in a list", '[functions.run(command="ls -la")]', RUN),
+)
+
+ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY, *MORE)

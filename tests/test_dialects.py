@@ -100,6 +100,7 @@ UNREADABLE = (
     ("closers alone", "Now:\n  x()\n  </｜DSML｜parameter>\n  </｜DSML｜invoke>\n  </｜DSML｜tool_calls>"),
     ("react schema echo", "Thought: x.\nAction: run\nAction Input: {'type': 'object', 'properties': AttributedDict()}"),
     ("invented brackets", '[[tool_call: run] command: "a"][tool_call: run] command: "b"]'),
+    ("second of two", f"<tool_call>{OBJECT}</tool_call>\n<tool_call>\nnot valid json\n</tool_call>"),
     ("argument beside its object", '{"save_note": {"title": "a"}, "body": "b"}'),
 )
 

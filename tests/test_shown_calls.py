@@ -56,6 +56,22 @@ def test_a_call_that_is_only_shown_stays(name: str, text: str) -> None:
     assert found(text) is None
 
 
+ANSWERS = (
+    ("element of an answer", "<response>All is well.</response>"),
+    ("steps in an element named as a tool", "<plan>\n1. look\n2. tell\n</plan>"),
+    ("element named as a tool", '<run>\n<form action="/q"><input name="command"></form>\n</run>'),
+    ("placeholder", "<function=NAME> opens a function and <parameter=KEY> a parameter."),
+    ("gemma's form without values", "call: run{command}"),
+    ("echo that failed", "[Using tool: run] failed."),
+    ("kinds of tools", '[{"name": "run", "type": "builtin"}, {"name": "now", "type": "builtin"}]'),
+)
+
+
+@pytest.mark.parametrize(("name", "text"), ANSWERS, ids=[name for name, _ in ANSWERS])
+def test_an_answer_that_has_the_look_of_a_call_stays(name: str, text: str) -> None:
+    assert found(text) is None
+
+
 ANNOUNCED = (
     "I can't see the weather without a tool, so let me look it up:",
     "I won't call it twice. Let me call it once:",

@@ -149,6 +149,8 @@ class _Reader:
             if match.start() - at > STRAY:
                 return None
             tag = tag_at(self.source, match.start())
+            if tag is not None and tag.kind == "close" and tag.name == (trivia.opener.name if trivia.opener else ""):
+                self.readings.append(Reading(match.start(), state="unreadable", form="marker"))
             if tag is not None and (tag.kind in ("open", "close", "function") or (tag.special and tag.kind == "end")):
                 return match.start()
         return None

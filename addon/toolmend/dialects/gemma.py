@@ -18,6 +18,7 @@ JSON_STRINGS: Final = {
     "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
 }
 KEY = re.compile(r"[\"'`]?(?:<\|[\"']\|>|<escape>)?(?P<key>[\w$ .-]+?)(?:<\|[\"']\|>|<escape>)?[\"'`]?\s*+:\s*+")
+LAST = re.compile(r"\}\s*(?=<tool_call\|>|<turn\|>|<end_function_call>)")
 BARE = re.compile(r"[^,{}\[\]<>\n]++")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 WORDS: Final[dict[str, Json]] = {
@@ -42,6 +43,8 @@ def read_gemma(source: Source, at: int, *, inside: bool) -> Reading | None:
         arguments, end = reader.members(head.end(), 0)
     except Broken as broken:
         source.spend(len(text) - at)
+        if broken.state == "unreadable" and not inside:
+            return None
         end = len(text) if broken.state == "cut" else _closer(text, head.end())
         return Reading(end, state=broken.state, form="gemma", marker=inside)
     source.spend(end - at)
@@ -146,6 +149,9 @@ class _Reader:
     def string(self, quote: re.Match[str], *, top: bool) -> tuple[Json, int]:
         """Read a string between string tokens. Where the closing one is missing, the next key bounds it."""
         closing = QUOTE.search(self.text, quote.end())
+        last = LAST.search(self.text, quote.end()) if top else None
+        if last and (closing is None or (last.end() <= closing.start() and not self.may_follow(closing.end()))):
+            return self.text[quote.end() : last.start()], last.start()
         if closing is None:
             raise Broken("cut")
         body = self.text[quote.end() : closing.start()]

@@ -41,6 +41,7 @@ ARGUMENT_KEYS: Final = (
 )
 ENVELOPES: Final = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tools")
 SIDE_KEYS: Final = words("id type index tool_call_id call_id role content thought thoughts thinking reasoning status")
+CALL_TYPES: Final = ("function", "function_call", "tool", "tool_call", "tool_use")
 CALL_KEYS: Final = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *ENVELOPES, *SIDE_KEYS))
 
 OPENING = re.compile(r"[\[\s]{0,64}+\{\s*+")
@@ -182,7 +183,7 @@ def _name_of(value: JsonObject) -> tuple[str, str] | None:
 def _flat(source: Source, name: str, others: JsonObject) -> list[ToolCall] | None:
     """Read a name with the arguments beside it, or with none at all."""
     tool = source.tool(name)
-    if tool is None:
+    if tool is None or (others.get("type", "function") not in CALL_TYPES and "type" not in properties(tool)):
         return None
     arguments = others
     declared = {folded(key) for key in properties(tool)}
@@ -214,8 +215,14 @@ def arguments_of(value: Json) -> Json:
 
 
 def looks_like_schema(value: Json) -> bool:
-    """Tell whether arguments are a JSON schema: a definition, not a call."""
-    return isinstance(value, dict) and isinstance(value.get("properties"), dict) and "type" in value
+    """Tell whether arguments are a JSON schema: a definition, not a call.
+
+    An echo of one that holds values in the place of the properties' schemas is a call.
+    """
+    if not isinstance(value, dict) or "type" not in value:
+        return False
+    declared = value.get("properties")
+    return isinstance(declared, dict) and (not declared or any(isinstance(one, dict) for one in declared.values()))
 
 
 def may_be_call(source: Source, at: int) -> bool:

@@ -103,7 +103,7 @@ def _name(source: Source, pieces: list[str], value: Json) -> str | None:
     for candidate in candidates:
         if source.tool(cleaned := source.clean_name(candidate)):
             return cleaned
-    named = [candidate for candidate in candidates if not candidate.strip().lstrip(":").isdigit()]
+    named = [candidate for candidate in candidates if not source.clean_name(candidate).isdigit()]
     if named:
         return source.clean_name(re.sub(r"\s*json$", "", named[0]))
     tool = source.only_tool_for(value) if isinstance(value, dict) else None

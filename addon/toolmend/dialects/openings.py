@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from toolmend.dialects.json_calls import may_be_call
 from toolmend.dialects.positions import announces, at_call_position, at_line_start, behind_sentence
-from toolmend.dialects.source import Source, blank_end
+from toolmend.dialects.source import PREFIX, Source, blank_end
 from toolmend.dialects.tags import BRACKETS, may_become_tag, tag_at
 
 Answer = Literal["yes", "no", "wait"]
@@ -67,7 +67,7 @@ def bracket_opening(source: Source, at: int) -> Answer:
     """Tell whether a marker in square brackets stands here."""
     if tag_at(source, at):
         return "yes"
-    written = source.text[at : at + 14]
+    written = source.text[at : at + 20]
     begun = any(marker.startswith(written) for marker in (*BRACKETS, "[CALL_ID]"))
     return "wait" if begun and not source.final else "no"
 
@@ -115,7 +115,9 @@ def expression_opening(source: Source, at: int) -> Answer:
         return "yes" if source.tool(source.clean_name(name["name"])) else "no"
     if source.final:
         return "no"
-    open_name = name is not None and name.end() == len(text) and source.may_be_tool(name["name"])
+    open_name = (
+        name is not None and name.end() == len(text) and source.may_be_tool(PREFIX.sub("", name["name"], count=1))
+    )
     return "wait" if open_name or OPEN_ECHO.match(text, at) else "no"
 
 

@@ -58,6 +58,8 @@ ECHO = re.compile(
     re.IGNORECASE,
 )
 
+WORDS_BEHIND = re.compile(r"\s*\]\s*+[^\s\[\]{}\"':][^\[\]{}\"':]*\Z")
+
 
 def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
     """Read a list of call expressions, or expressions one after the other; only keyword arguments count.
@@ -105,7 +107,8 @@ def _read_echo(source: Source, start: int, at: int) -> Reading | None:
     name = NAME.match(text, at)
     if name is None:
         rough = re.compile(r"[A-Za-z_][\w.-]*").match(text, at)
-        if rough and source.tool(rough[0]) and source.starts(start):
+        followed = rough and WORDS_BEHIND.match(text, rough.end())
+        if rough and not followed and source.tool(rough[0]) and source.starts(start):
             return Reading(len(text), state="unreadable", form="history echo")
         return None
     if source.tool(name[0]) is None:

@@ -80,7 +80,7 @@ def _made(source: Source, tool: Tool, written: str, at: int) -> Reading:
     """Make the call of an input: an object, or the text of the only parameter it can mean."""
     text = source.text
     fenced = re.fullmatch(r"```\w*\s*(.*?)\s*```", written, re.DOTALL)
-    written = fenced[1] if fenced else written
+    written = fenced[1] if fenced else written.strip("`")
     value: Json = written
     if written.startswith(("{", "[")):
         item = source.json_at(text.index(written, at))

@@ -83,6 +83,7 @@ class Source:
         self.first = blank_end(text, 0) if blank_head else -1
         self.effort = EFFORT * len(text) + 100_000
         self.tags: dict[str, Any] = {}  # what each marker of this text is: `tags.tag_at` keeps it here
+        self._elements: dict[str, int] = {}
         self._exact = {tool.name: tool for tool in tools}
         self._folded: dict[str, Tool | None] = {}
         for tool in tools:
@@ -96,6 +97,7 @@ class Source:
         other.first = blank_end(text, 0) if blank_head else -1
         other.effort = EFFORT * len(text) + 100_000
         other.tags = self.tags if len(self.tags) < MARKERS else {}
+        other._elements = {}
         other._exact, other._folded = self._exact, self._folded
         return other
 
@@ -110,6 +112,15 @@ class Source:
     def offered(self, name: str) -> bool:
         """Tell whether a tool has exactly this name."""
         return name in self._exact
+
+    def has_element(self, name: str, before: int) -> bool:
+        """Tell whether a tag of this name opens an element before the position."""
+        first = self._elements.get(name)
+        if first is None:
+            self.spend(len(self.text))
+            opening = re.compile(rf"<{re.escape(name)}[\s>]").search(self.text)
+            first = self._elements[name] = opening.start() if opening else len(self.text)
+        return first < before
 
     def may_be_tool(self, beginning: str) -> bool:
         """Tell whether an offered name begins like this, whatever the spelling."""

@@ -25,11 +25,15 @@ UNCLOSED_FUNCTION = re.compile(r"<function[=(]\s*[\"']?(?P<label>[\w.:/-]{1,100}
 BRACKETS: Final[dict[str, Kind]] = {
     "[TOOL_CALLS]": "open",
     "[TOOL_CALL]": "open",
+    "[TOOL_REQUEST]": "open",
+    "[END_TOOL_REQUEST]": "close",
     "[/TOOL_CALLS]": "close",
     "[/TOOL_CALL]": "close",
     "[ARGS]": "separator",
+    "[THINK]": "think",
+    "[/THINK]": "think",
 }
-BRACKET = re.compile(r"\[/?(?:TOOL_CALLS?|ARGS)\]")
+BRACKET = re.compile(r"\[(?:/?TOOL_CALLS?|/?THINK|ARGS|(?:END_)?TOOL_REQUEST)\]")
 CALL_ID = re.compile(r"\[CALL_ID\][^\[\]{}<>]{0,64}")
 
 VENDOR = re.compile(r"(?:minimax|seed|atem|antml|anthropic|steptml|xai|longcat|muse|ns\d?)[:_]", re.IGNORECASE)
@@ -46,7 +50,8 @@ CLOSERS: Final = words(
 )
 ENDS: Final = words(
     "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse "
-    "imstart startheaderid endheaderid startresponse eos s observation user assistant answer response endoftoolcall"
+    "imstart startheaderid endheaderid startresponse eos s observation user assistant answer response endoftoolcall "
+    "assistantend stop"
 )
 SEPARATORS: Final = words("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep")
 HARMONY: Final = words("start channel message constrain from recipient content open")
@@ -126,7 +131,8 @@ def tag_at(source: Source, at: int) -> Tag | None:
 
 def _bracket(text: str, at: int) -> Tag | None:
     if match := BRACKET.match(text, at):
-        return Tag(BRACKETS[match[0]], plain(match[0].strip("[]/")), at, match.end(), special=True)
+        closing = match[0].startswith("[/")
+        return Tag(BRACKETS[match[0]], plain(match[0].strip("[]/")), at, match.end(), closing=closing, special=True)
     if match := CALL_ID.match(text, at):
         return Tag("separator", "callid", at, match.end(), special=True)
     return None
@@ -320,6 +326,6 @@ def thought_at(source: Source, at: int) -> Tag | None:
         return None
     if tag.closing or tag.name == "endthinking":
         return Tag("think", tag.name, at, tag.end, closing=True)
-    closer = re.compile(r"</\w*:?think\w*>|<\|END_THINKING\|>|</thought>|</reasoning>")
+    closer = re.compile(r"</\w*:?think\w*>|<\|END_THINKING\|>|</thought>|</reasoning>|\[/THINK\]")
     match = closer.search(text, tag.end, min(len(text), at + THOUGHT))
     return Tag("think", tag.name, at, match.end()) if match else None

@@ -150,8 +150,11 @@ class Walker:
             return Wait()
         if answer == "no":
             return Skip(at, "quote") if text[at] == ">" else self.judge_open_marker(source, at)
-        if (tag := tag_at(source, at)) is not None and tag.kind == "think" and not tag.closing:
-            return self.judge_thought(source, at)
+        if (tag := tag_at(source, at)) is not None:
+            if tag.kind == "think" and not tag.closing:
+                return self.judge_thought(source, at)
+            if tag.closing and tag.kind in ("end", "inner") and source.has_element(tag.written, at):
+                return Skip(tag.end)  # it closes an element of the text
         return self.judge_block(source, at, self.read(source, at))
 
     def read(self, source: Source, at: int) -> Block | None:

@@ -42,7 +42,9 @@ FLAG = re.compile(r"\bstring\s*=\s*[\"'“”]?(true|false)", re.IGNORECASE)
 TYPE = re.compile(r"\btype\s*=\s*[\"'“”]?(\w+)", re.IGNORECASE)
 CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*\Z", re.DOTALL)
 INDENTED_END = re.compile(r"\n[ \t]*\Z")
+FUSED = re.compile(r"\s*+(?P<name>[\w.:/-]{1,100}[ \t]*\n\s*[\w.$-]{1,100})\s*+(?=</)")
 HEADER = re.compile(r"\s*+(?P<name>[^<>{}\[\]()\"'\n]{1,120}?)\s*+(?=<)")
+WORDS_BEHIND = re.compile(r"[ \t]*[^\s<{]")
 OPEN_TAG = re.compile(r"<(?!/)[\w:]*\Z")
 ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
 
@@ -81,7 +83,7 @@ def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
     """Read a name and pairs of key and value tags (GLM, LongCat)."""
     if not inside:
         return None
-    header = HEADER.match(source.text, at)
+    header = HEADER.match(source.text, at) or FUSED.match(source.text, at)
     if header is None:
         return None
     name, position = source.clean_name(header["name"]), header.end()
@@ -142,9 +144,13 @@ def _read_function(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
         name = source.clean_name(tag.label)
         if tag.empty:
             return Reading(tag.end, (call(name, {}, form),), form=form, marker=True)
+        if source.tool(name) is None and WORDS_BEHIND.match(source.text, tag.end):
+            return None
         return _body(source, _Call(name, source.tool(name), tag.name), tag.end, form)
     text = source.text
-    named = re.compile(r"\s*(?:<name>\s*)?(?P<name>[\w.:/-]{1,100})\s*</(?:function|name|invoke)>").match(text, tag.end)
+    named = re.compile(
+        r"\s*(?:<(?:tool_|function_)?name>\s*)?(?P<name>[\w.:/-]{1,100})\s*</(?:function|(?:tool_|function_)?name|invoke)>"
+    ).match(text, tag.end)
     if named is None:
         return None
     name = source.clean_name(named["name"])
@@ -206,7 +212,7 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     if not value.strip():
         return Reading(end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
     key = only_text_parameter(tool)
-    if key is None or not (inside or source.starts(tag.start)):
+    if key is None or not (inside or source.starts(tag.start)) or ANY_TAG.match(value.lstrip()):
         return None
     return Reading(end, (call(name, {key: text_value(value)}, "tool-name tags"),), form="tool-name tags")
 
@@ -421,7 +427,8 @@ class _Bounds:
             if not body.source.spend(0):
                 return
             tag = body.tag(match.start())
-            if tag is None and match["close"] and _is_misspelt(match["name"], self.opener):
+            strange = tag is None or (tag.closing and tag.name in CONTAINERS)
+            if strange and match["close"] and _is_misspelt(match["name"], self.opener):
                 tag = Tag("inner", self.opener.name, match.start(), match.end(), closing=True)
             if tag is not None and tag.kind not in ("think", "name", "tool", "separator"):
                 yield tag
