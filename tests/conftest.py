@@ -59,6 +59,12 @@ class Proxy:
             return found
         raise AssertionError(f"mitmdump did not say {pattern.pattern!r}:\n{self.log}")
 
+    def said_since(self, count: int, pattern: str) -> list[str]:
+        """Wait until a line after the first so many holds this text, and return those that do."""
+        with self._changed:
+            self._changed.wait_for(lambda: pattern in "".join(self.lines[count:]), TIMEOUT)
+        return [line for line in self.lines[count:] if pattern in line]
+
     def stop(self) -> str:
         """End the process and return its whole log."""
         self.process.terminate()

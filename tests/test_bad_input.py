@@ -54,7 +54,7 @@ def test_a_body_that_is_not_the_surfaces_is_passed_on_with_one_line_in_the_log(
     got = post(proxy.url, path, body)
     assert (got.status, got.body) == (200, BODY.body[0] if BODY.body else b"")
     assert fake.requests[-1].body == body
-    said = [line for line in proxy.lines[before:] if "toolmend:" in line]
+    said = proxy.said_since(before, "toolmend:")
     assert len(said) == 1
     assert "request passed as it is" in said[0]
     assert reason in said[0]
@@ -180,7 +180,7 @@ def test_a_compressed_stream_passes_as_it_is_and_that_is_said(fake: FakeOllama, 
     lines = [json.loads(line) for line in zlib.decompress(got.body, wbits=31).splitlines()]
     text = "".join(line["message"]["content"] for line in lines)
     assert text == SCENARIOS["leaked-after-text"].text
-    assert [line for line in proxy.lines[before:] if "a compressed stream passed as it is" in line]
+    assert len(proxy.said_since(before, "a compressed stream passed as it is")) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -115,11 +115,13 @@ class Exchange:
         self._ready: list[bytes] = []
         self._tokens: list[str] = []
         self._first = True
-        scans = bool(self.request.tools) and self.request.tool_choice.mode != "none"
-        self._text = Scanner(self.request.tools) if scans else None
-        self._thinking = Scanner(self.request.tools) if scans else None
+        can_call = bool(self.request.tools) and self.request.tool_choice.mode != "none"
+        # One whole body waits for its end in any case.
+        self._scans = can_call and framing != "json"
+        self._text: Scanner | None = None
+        self._thinking: Scanner | None = None
         self._text_fed = self._thinking_fed = 0
-        self._text_safe = self._thinking_safe = 0 if scans else FAR
+        self._text_safe = self._thinking_safe = 0 if can_call else FAR
         self._broken = False
 
     def respond(self, status: int, content_type: str) -> None:
@@ -216,14 +218,16 @@ class Exchange:
         match event:
             case TextPart(text) if text:
                 self._text_fed += len(text)
-                if self._text is not None:
+                if self._scans:
+                    self._text = self._text or Scanner(self.request.tools)
                     self._text_safe = self._text.feed(text)
                 if not text.isspace():
                     # A call in the thinking counts only when there is no text.
                     self._thinking_safe = FAR
             case ThinkingPart(text) if text:
                 self._thinking_fed += len(text)
-                if self._thinking is not None and self._thinking_safe != FAR:
+                if self._scans and self._thinking_safe != FAR:
+                    self._thinking = self._thinking or Scanner(self.request.tools)
                     self._thinking_safe = self._thinking.feed(text)
             case CallPart():
                 self._thinking_safe = FAR
@@ -262,6 +266,8 @@ class Exchange:
         outcome = judge(repair_turn(turn, self.request), self.request)
         mended = self._builder.repairs(self.surface.finish_says_calls)
         self.outcome = replace(outcome, repairs=(*mended, *outcome.repairs))
+        if not outcome.faults:
+            return self._deliver()
         self._learn(self.outcome)
         self._questions = Questions(self.surface, self.request, self.outcome, self.server, self.settings)
         return self._ask(None)

@@ -25,6 +25,7 @@ class Framer:
         self._buffer = bytearray()
         self._scanned = 0
         self._blank = True
+        self._closer = {"json": b"", "ndjson": b"\n", "sse": b"\n\n"}[framing]
         self._end_of_frame = {"json": self._never, "ndjson": self._line_end, "sse": self._event_end}[framing]
 
     @property
@@ -34,6 +35,8 @@ class Framer:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take in bytes and return the frames that are whole now, with their line ends (an event's blank line too)."""
+        if self._closer and not self._buffer and self._is_one_frame(data):
+            return [data]
         self._buffer += data
         frames: list[bytes] = []
         start = 0
@@ -44,6 +47,11 @@ class Framer:
             del self._buffer[:start]
             self._scanned -= start
         return frames
+
+    def _is_one_frame(self, data: bytes) -> bool:
+        """Tell whether a chunk is one frame, as servers send them: then it is cut from nothing, and not copied."""
+        end = data.find(self._closer)
+        return end > 0 and end + len(self._closer) == len(data) and b"\r" not in data
 
     def finish(self) -> list[bytes]:
         """Return what is left as one frame: a JSON body, or a last line or event without its end."""

@@ -194,7 +194,8 @@ class Toolmend:
         if key not in self.servers:
             self.servers[key] = asyncio.ensure_future(self._probe(flow, prefix, key))
         probing = self.servers[key]
-        await asyncio.wait({probing})
+        if not probing.done():
+            await asyncio.wait({probing})
         return probing.result()
 
     async def _probe(self, flow: http.HTTPFlow, prefix: str, key: tuple[str, str, int]) -> Server:
@@ -348,7 +349,9 @@ class Toolmend:
         surface, model, asked = exchange.surface.name, exchange.request.model, len(exchange.asked)
         self.statistics.add(outcome, asked)
         self.status_line.show(self.statistics.summary())
-        entry = report.entry(surface, model, received, outcome, asked)
+        said = report.line(surface, model, outcome)
+        if said is not None or self.chosen.log is not None:
+            entry = report.entry(surface, model, received, outcome, asked)
         if self.chosen.log is not None:
             self.recorder.log(self.chosen.log, {"time": time.time(), **entry})
         if chunks and self._keeps():
@@ -359,7 +362,6 @@ class Toolmend:
                 self.kept[flow.id] = recording
                 while len(self.kept) > MOST_KEPT:
                     del self.kept[next(iter(self.kept))]
-        said = report.line(surface, model, outcome)
         if said is None:
             return
         flow.comment = said

@@ -54,10 +54,17 @@ class ToolmendLateStreamHook(commands.StartHook):
     flow: http.HTTPFlow
 
 
+ENDS = (ResponseEndOfMessage, ResponseProtocolError)
+
+
 class LateHttpStream(http_layer.HttpStream):
     """Hold the end of a streamed answer until the addon has said what it is."""
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        # Every chunk of every answer comes through here: what has nothing to wait for costs one look.
+        return self._ended(event) if isinstance(event, ENDS) else super()._handle_event(event)
+
+    def _ended(self, event: events.Event) -> layer.CommandGenerator[None]:
         filter_ = self._filter()
         if filter_ is not None and filter_.waits():
             if isinstance(event, ResponseEndOfMessage):

@@ -46,7 +46,7 @@ class StreamFilter:
         elif self.failed:
             out = [data]
         else:
-            out = self.guarded(lambda: self.exchange.receive(data))
+            out = self._received(data)
         if self._keep:
             if data:
                 self.came.append((data, time.monotonic()))
@@ -70,11 +70,22 @@ class StreamFilter:
             result = self.exchange.resume(None)
         return result
 
+    def _received(self, data: bytes) -> list[bytes]:
+        """Give a chunk to the exchange. What goes out goes as one chunk: each costs the client and us a write."""
+        try:
+            out = self.exchange.receive(data)
+        except Exception:
+            out = self._broken()
+        return out if len(out) < 2 else [b"".join(out)]
+
+    def _broken(self) -> list[bytes]:
+        self.failed = True
+        self._fail()
+        return self.exchange.unsent()
+
     def guarded(self, work: Callable[[], list[bytes]]) -> list[bytes]:
         """Do a piece of work of the core; when it raises, return all that has come and has not gone."""
         try:
             return work()
         except Exception:
-            self.failed = True
-            self._fail()
-            return self.exchange.unsent()
+            return self._broken()

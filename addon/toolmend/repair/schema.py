@@ -20,6 +20,7 @@ from jsonschema.protocols import Validator as JsonSchemaValidator
 from jsonschema.validators import extend
 
 from toolmend.model import Fault, Json, JsonObject
+from toolmend.repair.quick_check import surely_fits
 
 Steps: TypeAlias = tuple[str | int, ...]
 
@@ -113,6 +114,8 @@ class Validator:
 
     def problems(self, value: Json) -> tuple[Problem, ...]:
         """Return what does not fit, in the order of the schema's keywords; empty when the value fits."""
+        if surely_fits(value, self.schema):
+            return ()
         _work.limit = _work.steps + MAX_STEPS
         try:
             return tuple(_problem(error) for error in self._checker.iter_errors(value))

@@ -99,6 +99,8 @@ def same(one: Json, other: Json) -> bool:
 
 def event_data(raw: bytes) -> bytes | None:
     """Return the data of one server-sent event, None when it has none (a comment, blank lines, an event name alone)."""
+    if raw.startswith(b"data: ") and raw.endswith(b"\n\n") and raw.count(b"\n") == 2 and b"\r" not in raw:
+        return raw[6:-2]
     data = [line[5:].removeprefix(b" ") for line in _event_lines(raw) if line.startswith(b"data:")]
     return b"\n".join(data) if data else None
 
