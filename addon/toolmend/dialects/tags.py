@@ -187,7 +187,7 @@ def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, lab
         return "close" if closing else "open"  # a section's name, whatever version's
     if name == "channel" and match["trail"] and not match["lead"]:
         return "think"
-    if bars and name not in FUNCTIONS | PARAMETERS and (found := _token(name, closing=closing)):
+    if bars and name not in FUNCTIONS | PARAMETERS and (found := _token(name, closing=closing and bool(match["lead"]))):
         return found
     if name in THINKING:
         return "think"

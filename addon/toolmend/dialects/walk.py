@@ -25,7 +25,7 @@ UNDECIDED: Final = 512
 NEAR: Final = 128
 """How much text must follow a bare form before it is clear that no second one follows."""
 
-FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)[ \t]*(?:\r?\n|(?=[\[{<]))")
+FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)(?P<more>[^`\n]*)(?:\n|(?=[\[{<]))")
 OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
@@ -205,7 +205,7 @@ class Walker:
             return not is_whole_json(text, at)
         if text[at] in "<[]":
             return len(text) - at < UNDECIDED
-        return word_is_open(source, at)
+        return word_is_open(source, at) or (text.startswith("to=", at) and len(text) - at < UNDECIDED)
 
     def judge_thought(self, source: Source, at: int) -> Verdict:
         """Judge a thought at the beginning of the text: a short one goes with the call behind it."""
@@ -252,7 +252,7 @@ class Walker:
         begun = OPEN_FENCE.match(text, at)
         if begun and not source.final and is_call_label(source, at, begun["label"] or "", begun=True):
             return Wait()
-        return Skip(at + len(ticks), f"fence{ticks}") if begun and len(ticks) > 2 else span
+        return Skip(at + len(ticks), f"ticks{ticks}") if len(ticks) > 2 else span
 
     def judge_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
         """Judge a fence, together with those that directly follow it."""
@@ -271,7 +271,7 @@ class Walker:
     def read_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
         """Read a fence: it is a block when it holds calls and nothing else, under a label that calls have."""
         outside = Skip(fence.end(), f"fence{fence['fence']}")
-        if not is_call_label(source, at, fence["label"]):
+        if fence["more"].strip() or not is_call_label(source, at, fence["label"]):
             return outside
         start = blank_end(source.text, fence.end())
         if fence["label"] in OWN_FENCES and (printed := PRINTED.match(source.text, start)):
@@ -345,8 +345,16 @@ def is_call_label(source: Source, at: int, label: str, *, begun: bool = False) -
 
 
 def leave(source: Source, at: int, mode: str) -> tuple[int, str]:
-    """Go to the end of a quoted line, a code span or a fence; the mode stays when the text ends before."""
+    """Go to the end of a quoted line, a code span or a fence; the mode stays when the text ends before.
+
+    What `ticks` open is a fence if the line ends before others come, else a span.
+    """
     text = source.text
+    if mode.startswith("ticks"):
+        told = re.compile(r"[`\n]").search(text, at)
+        if told is None:
+            return len(text), mode
+        mode = ("fence" if told[0] == "\n" else "span") + mode[5:]
     if mode.startswith("fence"):
         return _leave_fence(source, at, mode)
     stop = re.compile(r"\n" if mode == "quote" else rf"\n|(?<!`){mode[4:]}(?!`)").search(text, at)
