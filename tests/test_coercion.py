@@ -300,6 +300,17 @@ def test_an_object_becomes_text_as_the_model_spaced_it() -> None:
     assert coerce({"a": {"x": [1, 2]}}, schema, written='{"a": {"x": [1, 2]}}').value == {"a": '{"x": [1, 2]}'}
 
 
+def test_a_number_becomes_text_as_the_model_wrote_it() -> None:
+    schema = members("version", version=TEXT, limit=WHOLE)
+    assert coerce({"version": 3.1}, schema, written='{"version": 3.10}').value == {"version": "3.10"}
+    assert coerce({"version": 42}, schema, written='{"version": 42, "limit": 4}').value == {"version": "42"}
+    assert coerce({"version": 3.1}, schema).value == {"version": "3.1"}
+    unclear: Json = {"version": 3.1}
+    assert coerce(unclear, schema, written='{"version": 3.10, "note": "not 3.1"}').value is unclear
+    made: Json = {"version": 6}
+    assert coerce(made, schema, written='{"version": 2*3}').value is made
+
+
 def test_the_body_of_a_json_file_may_come_as_an_object() -> None:
     schema = members("path", "content", path=TEXT, content={"type": "string", "description": "What to write."})
     assert coerce({"path": "cfg.json", "content": {"debug": True}}, schema).value == {

@@ -63,6 +63,7 @@ SURPLUS = re.compile(r"[\s}\])]*+[;,]?\s*\Z")
 TAIL = r"(?P<closers>\s*[}\])][\s}\])]*+)(?=\Z|</|<\||```|<｜)"
 KEY_INSIDE = re.compile(r"[\"'”’]\s*+:|[,{]\s*+[\"'“‘]\w++[\"'”’]\s*+:")
 
+JOINED: Final = re.compile(r"(?:\s++|\s*+\+\s*+)[\"']")
 TAILS: Final = {closer: re.compile(f"[{closers}]{TAIL}") for closer, closers in CLOSERS_OF.items()}
 BODIES: Final = {
     opener: re.compile(rf"([^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+)[{closers}]", re.DOTALL)
@@ -361,6 +362,8 @@ class _Reader:
         if body is None:
             raise _Cut
         if not is_key and not self.ends_well(body.end()):
+            if JOINED.match(self.text, body.end()):
+                raise _Unreadable  # two strings, joined or with a comma lost between them
             return self.loose_string(opener)
         self.position = body.end()
         return self.unescaped(body[1], opener)

@@ -17,7 +17,7 @@ from toolmend.repair.allowed import nearest
 from toolmend.repair.edits import Edit, apply, moved
 from toolmend.repair.keys import belongs_elsewhere, renames
 from toolmend.repair.names import folded
-from toolmend.repair.readings import NOTHING, from_text
+from toolmend.repair.readings import NOTHING, from_text, to_number
 from toolmend.repair.schema import (
     Problem,
     Steps,
@@ -41,6 +41,7 @@ MAX_NESTED: Final = 6
 IN_A_LIST: Final = "put into a list"
 ECHO: Final = frozenset({"type", "description", "value", "title"})
 JSON_TEXT: Final = re.compile(r"\bjson\b|\bstringified\b|\bseriali[sz]ed\b", re.IGNORECASE)
+WORDS: Final = re.compile(r"[^\s,:\[\]{}()\"'\\]++")
 JSON_FILE: Final = re.compile(r"\.(?:json|jsonc|ipynb|webmanifest)\Z", re.IGNORECASE)
 BODIES: Final = frozenset({"body", "content", "contents", "data", "filecontent", "filecontents", "filetext", "text"})
 
@@ -104,6 +105,7 @@ class _Mender:
         self.written = written
         self.last_step = steps_taken() + MAX_STEPS
         self.nested = 0
+        self.numbers: dict[str, set[str]] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -182,7 +184,7 @@ class _Mender:
         if isinstance(value, str):
             yield from from_text(value, types)
         elif isinstance(value, bool | int | float) and "string" in types:
-            yield json.dumps(value), "as text"
+            yield from ((text, "as text") for text in self.as_written(value))
         if value in (0, 1) and not isinstance(value, bool) and "boolean" in types:
             yield value == 1, "as boolean"
         if isinstance(value, dict) and "value" in value and value.keys() <= ECHO:
@@ -201,6 +203,15 @@ class _Mender:
                 yield [part.strip() for part in value.split(",")], "split into a list"
         elif not (isinstance(value, str) and value.lstrip().startswith(("[", "{"))):
             yield [value], IN_A_LIST
+
+    def as_written(self, value: bool | float) -> list[str]:
+        """Write a number or truth value as text: a number as the model wrote it (`3.10`), where that is known."""
+        if isinstance(value, bool) or not self.written:
+            return [json.dumps(value)]
+        if self.numbers is None:
+            self.numbers = _numbers_in(self.written)
+        texts = self.numbers.get(json.dumps(value), set())
+        return list(texts) if len(texts) == 1 else []
 
     def as_text(self, value: Json) -> str:
         """Write JSON as text: as the model spaced it, where that is known."""
@@ -286,6 +297,15 @@ MENDS: Final[dict[str, Callable[[_Mender, Problem, Validator, str], Edit | None]
     "required": _Mender.members,
     "additionalProperties": _Mender.members,
 }
+
+
+def _numbers_in(text: str) -> dict[str, set[str]]:
+    """Return how each number in a text is written there."""
+    found: dict[str, set[str]] = {}
+    for word in WORDS.findall(text):
+        if (number := to_number(word, whole=False)) is not None:
+            found.setdefault(json.dumps(number), set()).add(word)
+    return found
 
 
 def _is_better(left: Sequence[Problem], before: Sequence[Problem]) -> bool:

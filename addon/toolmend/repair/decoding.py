@@ -10,6 +10,7 @@ from typing import Final
 from toolmend import lenient_json
 from toolmend.dialects import find_calls
 from toolmend.model import Json, Tool, ToolCall
+from toolmend.repair.coercion import same
 from toolmend.repair.names import snap, split_fused
 
 MAX_FUSED: Final = 50_000
@@ -17,6 +18,15 @@ HEAD: Final = re.compile(r"[\s\w.:/<>|=\[\]-]{0,120}\Z")
 PROSE: Final = re.compile(r"\s+[^\s{\[\]},:\"]")
 OBJECT: Final = re.compile(r"\{\s*[\"'“]")
 MARKUP: Final = re.compile(r"\s*<(?:parameter|arg_key|｜DSML｜parameter|\w+:parameter)\b")
+TAG: Final = (
+    r"(?:</?(?:tool_calls?|function(?:_calls?)?|tools|arguments|parameters|args)>|<[|｜][^<>\s]{1,40}[|｜]>|</s>"
+    r"|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST)\])"
+)
+TAGS_BEFORE: Final = re.compile(rf"(?:\s*+{TAG})++")
+TAGS_BEHIND: Final = re.compile(rf"(?:{TAG}\s*+)++\Z")
+MAX_TAGS: Final = 400
+NOTHING_BEFORE: Final = re.compile(r"\A\s*+(?:null|undefined|None|\"\")(?=\{)")
+"""What a client writes that adds the first piece of a call's arguments to nothing."""
 ONLY_BLANK: Final = re.compile(r"[\s;,}\])]*\Z")
 
 
@@ -49,7 +59,40 @@ def decode(text: str, tool: Tool | None, *, cut: bool = False) -> Decoded | None
         return None
     if parsed is not None and isinstance(parsed.value, dict | list):
         return Decoded(parsed.value, ", ".join(parsed.liberties))
-    return _within(text, tool) or _from_markup(text, tool)
+    return _bared(text, cut) or _only_one(text) or _within(text, tool) or _from_markup(text, tool)
+
+
+def _bared(text: str, cut: bool) -> Decoded | None:
+    """Read what stands between tags, behind a `null`, or in doubled braces."""
+    for note, bare in (
+        ("tags around it", _without_tags(text)),
+        ("null before it", NOTHING_BEFORE.sub("", text, count=1)),
+        ("doubled braces", _in_braces(text.strip())),
+    ):
+        parsed = lenient_json.parse(bare) if len(bare) < len(text) else None
+        if parsed is None or not isinstance(parsed.value, dict):
+            continue
+        if not (cut and "missing closers" in parsed.liberties):
+            return Decoded(parsed.value, ", ".join((*parsed.liberties, note)))
+    return None
+
+
+def _without_tags(text: str) -> str:
+    before, behind = TAGS_BEFORE.match(text), TAGS_BEHIND.search(text, max(0, len(text) - MAX_TAGS))
+    return text[before.end() if before else 0 : behind.start() if behind else len(text)]
+
+
+def _in_braces(text: str) -> str:
+    return text[1:-1] if text.startswith("{{") and text.endswith("}}") else text
+
+
+def _only_one(text: str) -> Decoded | None:
+    """Read an object that stands there several times, or with empty ones beside it."""
+    values = objects_in(text) or []
+    full = [value for value in values if value]
+    if len(values) < 2 or not full or any(not same(value, full[0]) for value in full):
+        return None
+    return Decoded(full[0], "several times" if len(full) > 1 else "an empty object beside it")
 
 
 def objects_in(text: str) -> list[Json] | None:
