@@ -24,8 +24,13 @@ LISTENING = re.compile(r"listening at (?:http://)?127\.0\.0\.1:(\d+)")
 class Proxy:
     """Run a mitmdump process with the addon; its log is kept line by line.
 
-    `url` is where it listens. `options` are given as `--set` on top of those the addon is always run with.
+    `url` is where it listens. `options` are given as `--set` on top of those the addon is always run with. `program` and
+    its own `arguments` are what mitmproxy's other programs differ in.
     """
+
+    program = MITMDUMP
+    listening = LISTENING
+    arguments: tuple[str, ...] = ()
 
     def __init__(self, server: str, confdir: Path, *options: str) -> None:
         settings = [
@@ -35,7 +40,7 @@ class Proxy:
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
-            [str(MITMDUMP), "-s", str(ADDON), *mode, *settings],
+            [str(self.program), *self.arguments, "-s", str(ADDON), *mode, *settings],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -44,7 +49,7 @@ class Proxy:
         )
         self._reader = threading.Thread(target=self._read, name="mitmdump-log")
         self._reader.start()
-        self.url = "http://127.0.0.1:" + self.wait_for(LISTENING).group(1)
+        self.url = "http://127.0.0.1:" + self.wait_for(self.listening).group(1)
 
     @property
     def log(self) -> str:

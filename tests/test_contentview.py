@@ -21,10 +21,12 @@ EXPLAINED = """\
 toolmend: openai-chat qwen3:8b: broken
 
 as the model sent it
-  {"name": "create_event", "arguments": {"duration_minutes": "30"}}
+  create_event
+    duration_minutes: "30"
 
 as the agent got it
-  {"name": "create_event", "arguments": {"duration_minutes": 30}}
+  create_event
+    duration_minutes: 30
 
 repairs
   coerce: /duration_minutes "30" -> 30
@@ -59,7 +61,7 @@ def test_a_repaired_answer_is_shown_with_what_was_done_to_it() -> None:
     flow = repaired_flow()
     name, text = shown(flow, flow.response)
     assert name == "toolmend"
-    assert text == f'{EXPLAINED}\n\nthe body as delivered\n{{"choices": []}}'
+    assert text == f'{EXPLAINED}\n\nthe body\n{{\n  "choices": []\n}}'
 
 
 @pytest.mark.parametrize("part", ["request", "untouched"])

@@ -107,6 +107,21 @@ def _by_call(outcome: Outcome, verb: str, said: Iterable[tuple[str, str]]) -> li
     return [f"{_subject(outcome, index)} {verb}: {_listed(parts)}" for index, parts in groups.items()]
 
 
+def say_question(kind: str) -> str:
+    """Say what a question of ours is, for its flow."""
+    return f"toolmend: {QUESTIONS[kind]}"
+
+
+QUESTIONS = {
+    "server": "asks what the server is",
+    "constrained": "asks for what is broken, held to the schema",
+    "tapped": "asks once more, with the tokens shown",
+    "render": "asks for the prompt as the model gets it",
+    "raw": "lets the model go on from its prompt, held to the schema",
+    "plain": "asks once more, as the client asked",
+}
+
+
 def line(surface: str, model: str, outcome: Outcome) -> str | None:
     """Say a turn in one line, for the log: None when there is nothing to say (nothing done, nothing broken)."""
     said = sentences(outcome)
@@ -170,10 +185,21 @@ def explain(entry: JsonObject) -> str:
 def _said_calls(entry: JsonObject, key: str) -> list[str]:
     calls = entry.get(key)
     if isinstance(calls, list) and calls:
-        return [f"  {json.dumps(call, ensure_ascii=False)}" for call in calls]
+        return [line for call in calls if isinstance(call, dict) for line in _said_call(call)]
     if key == "sent":
-        return [f"  {name}: {entry[name]}" for name in ("text", "error") if name in entry] or ["  (nothing)"]
+        said = [f"{name}: {entry[name]}" for name in ("text", "error") if name in entry] or ["(nothing)"]
+        return [f"  {line}" for text in said for line in text.splitlines()]
     return ["  (no call)"]
+
+
+def _said_call(call: JsonObject) -> list[str]:
+    """Say a call with a line for each argument: a call is read in a narrow column."""
+    arguments = call.get("arguments")
+    if isinstance(arguments, dict):
+        inner = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items()]
+    else:
+        inner = str(arguments).splitlines() if isinstance(arguments, str) else [json.dumps(arguments)]
+    return [f"  {call.get('name')}", *(f"    {line}" for line in inner)]
 
 
 def _said(item: Json) -> str:

@@ -210,7 +210,7 @@ class Toolmend:
                 left = deadline - loop.time()
                 if left <= 0 or server.kind != "unknown":
                     break
-                replies[path] = await ask(flow, prefix + path, None, left)
+                replies[path] = await ask(flow, prefix + path, None, report.say_question("server"), left)
                 server = recognise(replies)
         except Exception:
             logger.warning("toolmend: could not find out what the server is", exc_info=True)
@@ -284,6 +284,7 @@ class Toolmend:
                 await self._whole(flow, flow.response, live, came)
             else:
                 chunks = live.stream.came
+                _mark(flow, live.exchange)
                 if chunks:
                     _keep_both(flow, flow.response, b"".join(data for data, _ in chunks), b"".join(live.stream.went))
             self._note(flow, live, chunks)
@@ -300,6 +301,7 @@ class Toolmend:
         exchange.respond(response.status_code, response.headers.get("content-type", ""))
         passed = exchange.receive(body)
         delivered = b"".join(passed + await self._finish(flow, live))
+        _mark(flow, exchange)
         if delivered == body and exchange.status == response.status_code:
             return
         flow.backup()
@@ -319,7 +321,8 @@ class Toolmend:
             left = deadline - time.monotonic()
             reply = None
             if left > 0 and not self._left(live):
-                reply = await ask(flow, live.prefix + result.path, result.document, left, lambda: self._left(live))
+                path, said = live.prefix + result.path, report.say_question(result.kind)
+                reply = await ask(flow, path, result.document, said, left, lambda: self._left(live))
             result = live.exchange.resume(reply)
         return result
 
@@ -341,7 +344,7 @@ class Toolmend:
     # Saying it
 
     def _note(self, flow: http.HTTPFlow, live: Live, chunks: list[tuple[bytes, float]]) -> None:
-        """Say what was done: count it, log it, put it on the flow, record it."""
+        """Say what was done: count it, log it, record it."""
         assert self.chosen is not None
         exchange, outcome, received = live.exchange, live.exchange.outcome, live.exchange.received_turn
         if outcome is None or received is None:
@@ -349,10 +352,8 @@ class Toolmend:
         surface, model, asked = exchange.surface.name, exchange.request.model, len(exchange.asked)
         self.statistics.add(outcome, asked)
         self.status_line.show(self.statistics.summary())
-        said = report.line(surface, model, outcome)
-        if said is not None or self.chosen.log is not None:
-            entry = report.entry(surface, model, received, outcome, asked)
         if self.chosen.log is not None:
+            entry = report.entry(surface, model, received, outcome, asked)
             self.recorder.log(self.chosen.log, {"time": time.time(), **entry})
         if chunks and self._keeps():
             recording = self._recording(flow, live, outcome, chunks)
@@ -362,12 +363,8 @@ class Toolmend:
                 self.kept[flow.id] = recording
                 while len(self.kept) > MOST_KEPT:
                     del self.kept[next(iter(self.kept))]
-        if said is None:
-            return
-        flow.comment = said
-        flow.marked = BROKEN_MARK if outcome.faults else REPAIRED_MARK
-        flow.metadata["toolmend"] = entry
-        if not self.chosen.quiet:
+        said = report.line(surface, model, outcome)
+        if said is not None and not self.chosen.quiet:
             logger.info(said)
 
     def _recording(
@@ -491,6 +488,19 @@ def _version(server: Server, replies: dict[str, Reply | None]) -> str:
         if isinstance(version, str):
             return f"{server.kind} {version}"
     return server.kind
+
+
+def _mark(flow: http.HTTPFlow, exchange: Exchange) -> None:
+    """Say on the flow what was done. Before its backup is made, so that a Revert leaves it there."""
+    outcome, received = exchange.outcome, exchange.received_turn
+    if outcome is None or received is None:
+        return
+    surface, model = exchange.surface.name, exchange.request.model
+    said = report.line(surface, model, outcome)
+    if said is not None:
+        flow.comment = said
+        flow.marked = BROKEN_MARK if outcome.faults else REPAIRED_MARK
+        flow.metadata[contentview.ENTRY] = report.entry(surface, model, received, outcome, len(exchange.asked))
 
 
 def _keep_both(flow: http.HTTPFlow, response: http.Response, came: bytes, went: bytes) -> None:

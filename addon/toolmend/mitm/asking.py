@@ -30,6 +30,7 @@ async def ask(
     flow: http.HTTPFlow,
     path: str,
     document: JsonObject | None,
+    comment: str,
     timeout: float,
     gone: Callable[[], bool] = lambda: False,
 ) -> Reply | None:
@@ -39,6 +40,7 @@ async def ask(
         flow: The flow that it is asked for; headers and host are its own.
         path: Path of the question on the same server.
         document: Body to be posted, or None for a GET.
+        comment: What the question's own flow says of itself.
         timeout: Seconds to wait. Past that the question is cancelled, upstream too.
         gone: Tells whether the client has left; then the question is cancelled at once.
 
@@ -46,6 +48,7 @@ async def ask(
         The reply, or None when none came.
     """
     question = _question(flow, path, document)
+    question.comment = comment
     handler = ReplayHandler(question, ctx.options)
     task = asyncio.create_task(handler.replay())
     deadline = asyncio.get_running_loop().time() + timeout
@@ -69,7 +72,7 @@ def _question(flow: http.HTTPFlow, path: str, document: JsonObject | None) -> ht
     question: http.HTTPFlow = flow.copy()
     question.response = question.error = None
     question.is_replay = "request"
-    question.comment = question.marked = ""
+    question.marked = ""
     question.metadata = {ASKED_FOR: flow.id}
     question.request.path = path
     for header in DROPPED_HEADERS:

@@ -6,6 +6,7 @@ One view for both forms that mitmproxy has had: 12.x asks a `Contentview` with `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -29,6 +30,18 @@ def _priority(found: flow.Flow | None, message: object) -> float:
     return FIRST if explained(found) is not None and isinstance(message, http.Response) else HIDDEN
 
 
+def _lines(text: str, data: bytes) -> list[str]:
+    return [*text.splitlines(), "", "the body", *_indented(data).splitlines()]
+
+
+def _indented(data: bytes) -> str:
+    """Write a JSON body with a line for each member; any other as it is."""
+    try:
+        return json.dumps(json.loads(data), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return data.decode(errors="replace")
+
+
 class Toolmend(_Base):  # type: ignore[misc]  # see _Base
     """Show what was done to an answer, above the answer itself."""
 
@@ -40,12 +53,11 @@ class Toolmend(_Base):  # type: ignore[misc]  # see _Base
         text = explained(metadata.flow)
         if text is None:
             raise ValueError("nothing was done to this flow")
-        return f"{text}\n\nthe body as delivered\n{data.decode(errors='replace')}"
+        return "\n".join(_lines(text, data))
 
     def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
         """Show it in mitmproxy 11."""
-        lines = (explained(metadata.get("flow")) or "").splitlines()
-        lines += ["", "the body as delivered", *data.decode(errors="replace").splitlines()]
+        lines = _lines(explained(metadata.get("flow")) or "", data)
         return "toolmend", iter([[("text", line)] for line in lines])
 
     def render_priority(self, data: bytes, metadata: Any = None, **more: Any) -> float:
