@@ -81,6 +81,21 @@ def test_text_that_cannot_be_a_call_flows(name: str, text: str) -> None:
     assert counts[-1] == len(text)
 
 
+DELAYS = (
+    ("words in a tag", "<tools are listed below>\n" + "Words of an answer. " * 60, 40),
+    ("a word about a marker", "The <tool_call> tag opens one, </tool_call> ends it. " * 20, 210),
+    ("a word about an element", "The <function> element is one of XML. " * 20, 40),
+    ("an element of an answer", "<answer>\n" + "It is 42, as one sees. " * 40 + "\n</answer>", 40),
+    ("an element named as a tool", "<plan>\n" + "It is 42, as one sees. " * 40 + "\n</plan>", 40),
+)
+
+
+@pytest.mark.parametrize(("name", "text", "most"), DELAYS, ids=[name for name, *_ in DELAYS])
+def test_words_behind_a_marker_are_not_held_for_long(name: str, text: str, most: int) -> None:
+    counts = released(text, 4)
+    assert max(min(4 * (at + 1), len(text)) - count for at, count in enumerate(counts)) <= most
+
+
 @pytest.mark.parametrize(
     ("text", "held"),
     [

@@ -142,7 +142,8 @@ class _Reader:
 
     def behind_stray(self, trivia: Trivia) -> int | None:
         """Return the position of the next marker behind stray words inside an open container."""
-        if trivia.depth <= 0:
+        special = self.opener is not None and self.opener.special
+        if trivia.depth <= 0 or not (special or at_call_position(self.source.text, self.start)):
             return None
         text, at = self.source.text, trivia.end
         for match in TAG.finditer(text, at + 1, min(len(text), at + STRAY + 100)):

@@ -27,6 +27,8 @@ OPEN_WORD = re.compile(
     r"assistant\s{0,20}\Z|(?:assistant|analysis|commentary)[\w<|>=. ]{0,120}\Z|"
     r"[\w.:/-]{1,120}\s?\[?[A-Z_]{0,7}(?:<[|｜\w▁]{0,40})?\Z"
 )
+NAME_INSIDE = re.compile(r"\s*(?:<\w+>\s*)?[\w.:/-]{1,100}\s*</")
+OPEN_NAME_INSIDE = re.compile(r"\s*(?:<\w*\Z|(?:<\w+>\s*)?[\w.:/-]{0,100}\s*<?\Z)")
 BARE: Final = "{["
 
 
@@ -60,6 +62,8 @@ def tag_opening(source: Source, at: int) -> Answer:
         return "wait" if not source.final and may_become_tag(source, at) else "no"
     if tag.kind == "separator" or (tag.kind == "inner" and not tag.closing):
         return "no"
+    if tag.kind == "function" and not tag.label and not NAME_INSIDE.match(source.text, tag.end):
+        return "wait" if not source.final and OPEN_NAME_INSIDE.match(source.text, tag.end) else "no"
     return "yes"
 
 

@@ -20,6 +20,7 @@ PARTIAL_TAG = re.compile(
     r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜]{0,2})\s?"
     r"(?P<name>[\w:.▁-]*+)(?P<attributes>[^<>]{0,400})\Z"
 )
+WORDS_INSIDE = re.compile(r"\s+[\w-]+\s+[\w-]")
 UNCLOSED = re.compile(r"<(\w+)\s+(?=\{)")
 UNCLOSED_FUNCTION = re.compile(r"<function[=(]\s*[\"']?(?P<label>[\w.:/-]{1,100})[\"']?[\s,)(]*(?=\{)")
 BRACKETS: Final[dict[str, Kind]] = {
@@ -175,7 +176,9 @@ def _tag(source: Source, match: re.Match[str]) -> Tag | None:
 
 def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, label: str) -> Kind | None:
     attributes, bars = match["attributes"].strip(), bool(match["lead"] or match["trail"])
-    if not closing and source.offered(match["name"]) and name not in OPENERS:
+    if not bars and WORDS_INSIDE.match(match["attributes"]):
+        return None
+    if not closing and source.offered(match["name"]) and name not in OPENERS | THINKING:
         return "tool"
     if name in OPENERS:
         if closing or match["empty"]:
@@ -224,6 +227,8 @@ def may_become_tag(source: Source, at: int) -> bool:
     if match["lead"] and len(match["name"]) < 60:
         return True
     name, attributes = match["name"], match["attributes"]
+    if attributes and not match["lead"] and WORDS_INSIDE.match(attributes):
+        return False
     if attributes:
         return plain(name) in KNOWN or source.offered(name)
     return may_be_name(source, name)

@@ -26,6 +26,7 @@ NEAR: Final = 128
 """How much text must follow a bare form before it is clear that no second one follows."""
 
 FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)(?P<more>[^`\n]*)(?:\n|(?=[\[{<]))")
+WORDS_BEHIND: Final = {"weak": re.compile(r"(?:\s*[\w',.;:!?-]+){3}\s"), "tool": re.compile(r"\s*[^\s<{]")}
 OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
@@ -182,7 +183,9 @@ class Walker:
         """Tell whether more text may make another block of this one."""
         if block.state == "cut" or tail == 0:
             return True
-        return tail < (UNDECIDED if not block.calls else NEAR if not block.marker else 1)
+        if not block.calls:
+            return tail < (NEAR if block.state == "clean" else UNDECIDED)
+        return tail < (NEAR if not block.marker else 1)
 
     def ends_turn(self, source: Source, block: Block) -> bool:
         """Tell whether no words follow a form without marker; or those that may.
@@ -204,8 +207,17 @@ class Walker:
         if text[at] in "{[" and not tag_at(source, at):
             return not is_whole_json(text, at)
         if text[at] in "<[]":
-            return len(text) - at < UNDECIDED
+            return len(text) - at < self.patience(source, at)
         return word_is_open(source, at) or (text.startswith("to=", at) and len(text) - at < UNDECIDED)
+
+    def patience(self, source: Source, at: int) -> int:
+        """Return how long the text behind a marker may be before it is clear that no call follows."""
+        tag = tag_at(source, at)
+        if tag is None or tag.special:
+            return UNDECIDED
+        if (words := WORDS_BEHIND.get(tag.kind)) is not None:
+            return 0 if words.match(source.text, tag.end) else UNDECIDED
+        return UNDECIDED if at_call_position(source.text, at) else NEAR
 
     def judge_thought(self, source: Source, at: int) -> Verdict:
         """Judge a thought at the beginning of the text: a short one goes with the call behind it."""

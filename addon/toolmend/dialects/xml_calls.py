@@ -204,6 +204,9 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     if text.startswith("{", position) or is_property:
         reading = _body(source, _Call(name, tool, tag.written), position, "tool-name tags")
         return Reading(reading.end, reading.calls, reading.state, "tool-name tags", inside, closed=reading.closed)
+    key = only_text_parameter(tool)
+    if key is None and re.compile(r"[^\s<]").match(text, position):
+        return None
     end = text.find(f"</{name}>", tag.end)
     source.spend(len(text) - tag.end if end < 0 else end - tag.end)
     if end < 0:
@@ -211,7 +214,6 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     value, end = text[tag.end : end], end + len(name) + 3
     if not value.strip():
         return Reading(end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
-    key = only_text_parameter(tool)
     if key is None or not (inside or source.starts(tag.start)) or ANY_TAG.match(value.lstrip()):
         return None
     return Reading(end, (call(name, {key: text_value(value)}, "tool-name tags"),), form="tool-name tags")
