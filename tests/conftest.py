@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ class Proxy:
     listening = LISTENING
     arguments: tuple[str, ...] = ()
 
-    def __init__(self, server: str, confdir: Path, *options: str) -> None:
+    def __init__(self, server: str, confdir: Path, *options: str, scripts: Sequence[Path] = ()) -> None:
         settings = [
             part for option in (f"confdir={confdir}", "keep_host_header=true", *options) for part in ("--set", option)
         ]
@@ -40,7 +40,9 @@ class Proxy:
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
-            [str(self.program), *self.arguments, "-s", str(ADDON), *mode, *settings],
+            [str(self.program), *self.arguments]
+            + [part for script in (ADDON, *scripts) for part in ("-s", str(script))]
+            + [*mode, *settings],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -141,13 +143,15 @@ def proxy(_shared_proxy: Proxy, fake: FakeOllama) -> Proxy:
 def start_proxy(fake: FakeOllama, _confdir: Path) -> Iterator[Callable[..., Proxy]]:
     """Give a function that starts a mitmdump of the test's own: `start_proxy("toolmend_tap=off")`."""
     with contextlib.ExitStack() as stack:
-        yield lambda *options: stack.enter_context(running_proxy(fake.url, _confdir, *options))
+        yield lambda *options, scripts=(): stack.enter_context(
+            running_proxy(fake.url, _confdir, *options, scripts=scripts)
+        )
 
 
 @contextlib.contextmanager
-def running_proxy(server: str, confdir: Path, *options: str) -> Iterator[Proxy]:
+def running_proxy(server: str, confdir: Path, *options: str, scripts: Sequence[Path] = ()) -> Iterator[Proxy]:
     """Run a proxy, end it, and fail when anything in it was raised."""
-    running = Proxy(server, confdir, *options)
+    running = Proxy(server, confdir, *options, scripts=scripts)
     try:
         yield running
     finally:
