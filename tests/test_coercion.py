@@ -279,6 +279,12 @@ def test_surplus_members_are_dropped_only_where_the_schema_forbids_them() -> Non
     )
 
 
+def test_surplus_members_that_are_all_that_was_said_are_not_dropped() -> None:
+    arguments: Json = {"state": "running"}
+    assert coerce(arguments, closed(status=TEXT)).value is arguments
+    assert coerce(arguments, closed()).value == {}
+
+
 def test_a_surplus_member_that_says_another_tool_was_meant_is_not_dropped() -> None:
     write = Tool("write", members("path", "content", path=TEXT, content=TEXT))
     arguments: Json = {"path": "x", "content": "y"}

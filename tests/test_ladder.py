@@ -153,6 +153,39 @@ def test_a_wrapper_that_fits_the_schema_by_accident_is_unwrapped() -> None:
     assert repair_call(whole, (extract,))[0].arguments == {"name": "John"}
 
 
+LAYERED: list[tuple[str, Json, Json]] = [
+    ("a wrapper in the whole call", {"name": "skill", "arguments": {"parameters": {"name": "pdf"}}}, {"name": "pdf"}),
+    ("the whole call in the whole call", {"name": "skill", "arguments": {"name": "skill", "arguments": '{"name": "pdf"}'}}, {"name": "pdf"}),
+    ("a list in the whole call", {"name": "skill", "arguments": [{"name": "pdf"}]}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "wanted"), [row[1:] for row in LAYERED], ids=[row[0] for row in LAYERED])
+def test_what_is_in_a_wrapper_is_never_left_out_with_it(arguments: Json, wanted: Json) -> None:
+    skill = Tool("skill", {"properties": {"name": TEXT}, "required": ["name"], "additionalProperties": False})
+    after, _, faults = repair_call(call("skill", arguments), (skill,))
+    assert after.arguments == (arguments if wanted is None else wanted)
+    assert bool(faults) is (wanted is None)
+
+
+def test_a_wrapper_is_not_filled_up_with_defaults() -> None:
+    mode: Json = {"type": "string", "enum": ["replace", "patch"], "default": "replace"}
+    patch = Tool("patch", {"properties": {"mode": mode, "path": TEXT}, "required": ["mode"]})
+    wrapped = repair_call(call("patch", {"input": {"mode": "patch", "path": "a"}}), (patch,))
+    assert wrapped[0].arguments == {"mode": "patch", "path": "a"}
+    unknown = repair_call(call("patch", {"CALL": {"mode": "patch"}}), (patch,))
+    assert [fault.keyword for fault in unknown[2]] == ["required"]
+    assert repair_call(call("patch", {"path": "a"}), (patch,))[0].arguments == {"path": "a", "mode": "replace"}
+
+
+def test_a_schemas_echo_is_unwrapped_even_where_the_tool_accepts_it() -> None:
+    diff = Tool("git_diff", {"type": "object", "properties": {"file": TEXT, "staged": {"type": "boolean"}}})
+    echo: Json = {"type": "object", "properties": {"file": "a", "staged": True}}
+    assert repair_call(call("git_diff", echo), (diff,))[0].arguments == {"file": "a", "staged": True}
+    other: Json = {"type": "object", "properties": {"x": "a"}}
+    assert repair_call(call("git_diff", other), (diff,))[0].arguments is other
+
+
 def test_a_tool_that_takes_a_name_and_arguments_keeps_them() -> None:
     schema: dict[str, Json] = {
         "type": "object",

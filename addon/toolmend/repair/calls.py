@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from toolmend import lenient_json
 from toolmend.model import Fault, Json, Repair, Tool, ToolCall
-from toolmend.repair.coercion import coerce
+from toolmend.repair.coercion import DEFAULT, LEFT_OUT, ONLY_VALUE, coerce
 from toolmend.repair.decoding import Decoded, decode, fused_arguments
 from toolmend.repair.names import evidence, meant, snap
 from toolmend.repair.schema import validator
@@ -16,6 +16,8 @@ from toolmend.repair.unwrapping import Envelope, Layer, envelope, layers
 from toolmend.repair.whole_numbers import whole_numbers
 
 MAX_LAYERS: Final = 3
+FILLED: Final = frozenset({DEFAULT, LEFT_OUT, ONLY_VALUE})
+"""What is done to arguments that lack something, or have too much: what is in a wrapper says it better."""
 
 Repaired: TypeAlias = tuple[ToolCall, tuple[Repair, ...], tuple[Fault, ...]]
 
@@ -147,8 +149,9 @@ class _Rungs:
         if depth >= MAX_LAYERS:
             return plain
         best = plain
+        settled = not plain.faults and all(repair.note not in FILLED for repair in plain.repairs)
         for layer in layers(arguments, tool):
-            if not plain.faults and not layer.sure:
+            if settled and not layer.sure:
                 continue
             candidate = self.shaped(layer.arguments, tool, depth + 1)
             if candidate.faults if not plain.faults else not _is_better(candidate.faults, best.faults):

@@ -30,6 +30,7 @@ from toolmend.repair.schema import (
     types_of,
     validator,
 )
+from toolmend.repair.unwrapping import CONTAINERS
 from toolmend.repair.whole_numbers import whole_numbers
 
 MAX_ROUNDS: Final = 8
@@ -39,6 +40,9 @@ MAX_STEPS: Final = 80_000
 MAX_NESTED: Final = 6
 
 IN_A_LIST: Final = "put into a list"
+LEFT_OUT: Final = "left out"
+DEFAULT: Final = "default"
+ONLY_VALUE: Final = "only value"
 ECHO: Final = frozenset({"type", "description", "value", "title"})
 JSON_TEXT: Final = re.compile(r"\bjson\b|\bstringified\b|\bseriali[sz]ed\b", re.IGNORECASE)
 WORDS: Final = re.compile(r"[^\s,:\[\]{}()\"'\\]++")
@@ -87,7 +91,7 @@ def _without_blanks(members: JsonObject, schema: JsonObject) -> tuple[JsonObject
     properties = {} if schema.get("required") else properties_of(schema)
     blank = [key for key, member in members.items() if member == "" and _is_plain_text(properties.get(key))]
     kept = {key: member for key, member in members.items() if key not in blank}
-    return kept, [Edit((key,), "", None, "left out", gone=True) for key in blank]
+    return kept, [Edit((key,), "", None, LEFT_OUT, gone=True) for key in blank]
 
 
 def _is_plain_text(schema: Json) -> bool:
@@ -259,15 +263,21 @@ class _Mender:
             members = {new if key == old else key: value if key == old else item for key, item in members.items()}
             inner.append(Edit((*problem.steps, old), old, new, "renamed", rung="keys"))
             inner += (moved(edit, (*problem.steps, new)) for edit in edits)
-        for name in missing_keys(replace(problem, value=members)):
+        # Where nothing is known of what is there, nobody can tell that the rest was left to its default.
+        known = not members or not members.keys().isdisjoint(declared)
+        for name in missing_keys(replace(problem, value=members)) if known else ():
             found = _only_value(check.resolve(declared.get(name)))
             if found is not None and check.within(declared[name]).accepts(found[0]):
                 members[name] = found[0]
                 inner.append(Edit((*problem.steps, name), None, found[0], found[1]))
         # What is surplus may be what is missing, under a name that nobody can tell.
-        for key in () if missing_keys(replace(problem, value=members)) else _surplus(members, schema):
-            if not (len(problem.steps) == 0 and belongs_elsewhere(key, problem.value, self.others)):
-                inner.append(Edit((*problem.steps, key), members.pop(key), None, "left out", gone=True, rung="keys"))
+        surplus = [] if missing_keys(replace(problem, value=members)) else _surplus(members, schema)
+        if declared and len(surplus) == len(members):
+            surplus = []  # then nothing would be left of what was said
+        for key in surplus:
+            wrapped = key in CONTAINERS and isinstance(members[key], dict | list)
+            if problem.steps or not (wrapped or belongs_elsewhere(key, problem.value, self.others)):
+                inner.append(Edit((*problem.steps, key), members.pop(key), None, LEFT_OUT, gone=True, rung="keys"))
         return Edit(problem.steps, problem.value, members, inner=tuple(inner)) if inner else None
 
     def meant_keys(
@@ -285,7 +295,7 @@ class _Mender:
             return None
         if _is_required(problem.steps, check):
             return None
-        return Edit(problem.steps, problem.value, None, "left out", gone=True)
+        return Edit(problem.steps, problem.value, None, LEFT_OUT, gone=True)
 
 
 MENDS: Final[dict[str, Callable[[_Mender, Problem, Validator, str], Edit | None]]] = {
@@ -358,11 +368,11 @@ def _surplus(members: JsonObject, schema: JsonObject) -> list[str]:
 def _only_value(schema: JsonObject) -> tuple[Json, str] | None:
     """Return the value that a member has when nobody says it: its default, or the only one that is allowed."""
     if "default" in schema:
-        return schema["default"], "default"
+        return schema["default"], DEFAULT
     if "const" in schema:
-        return schema["const"], "only value"
+        return schema["const"], ONLY_VALUE
     allowed = schema.get("enum")
-    return (allowed[0], "only value") if isinstance(allowed, list) and len(allowed) == 1 else None
+    return (allowed[0], ONLY_VALUE) if isinstance(allowed, list) and len(allowed) == 1 else None
 
 
 def _says_nothing(problem: Problem) -> bool:

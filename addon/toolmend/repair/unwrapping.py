@@ -97,7 +97,7 @@ def _layers_of_object(arguments: JsonObject, tool: Tool, declared: JsonObject) -
             yield Layer(inner, f"under {key}", sure=sure)
     echoed = arguments.get("properties")
     if isinstance(echoed, dict) and "properties" not in declared and arguments.keys() <= SCHEMA_WORDS:
-        yield Layer(echoed, "under properties")
+        yield Layer(echoed, "under properties", sure=bool(echoed) and _is_declared(echoed, declared))
 
 
 def _own_names(tool: Tool) -> set[str]:
