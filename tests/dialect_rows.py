@@ -832,6 +832,7 @@ PYTHONIC = (
     row("pythonic inner quotes", '[run(command="echo "hi" there")]', ("run", {"command": 'echo "hi" there'})),
     row("pythonic reserved word", "[fetch(from=1, class='x')]", ("fetch", {"from": 1, "class": "x"})),
     row("pythonic closers in a string", "[run(command='f(x)], [now()]')]", ("run", {"command": "f(x)], [now()]"})),
+    row("python line with a raw string", r"run(command=r'a\nb')", ("run", {"command": r"a\nb"})),
     row("python lines", 'get_forecast(place="Turin")\nnow()', FORECAST, NOW),
     row("python line after prose", 'I will look.\n\nget_forecast(place="Turin")', FORECAST, rest="I will look."),
     row("lfm2", "<|tool_call_start|>[get_forecast(place='Turin', days=3)]<|tool_call_end|>", FORECAST_3),

@@ -13,6 +13,7 @@ DEPTH: Final = 64
 HEAD = re.compile(r":?\s*call:\s*(?P<name>[\w.:/ -]{1,120}?)\s*(?=\{)", re.IGNORECASE)
 ANGLE = re.compile(r"(?P<name>[\w.:/-]{1,120})(?=\{\s*+[\w$-]++\s*:\s*(?:<\|[\"']\|>|<escape>))")
 QUOTE = re.compile(r"<\|[\"'“”]\|>|<escape>|<\|\\\"\|>")
+OPEN_QUOTE = re.compile(r"<(?:\|(?:[\"'“”]\|?)?|e(?:s(?:c(?:a(?:pe?)?)?)?)?)?\Z")
 JSON_STRINGS: Final = {
     '"': re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL),
     "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
@@ -136,7 +137,7 @@ class _Reader:
     def bare(self, at: int) -> tuple[Json, int]:
         match = BARE.match(self.text, at)
         if match is None:
-            raise Broken("unreadable")
+            raise Broken("cut" if OPEN_QUOTE.match(self.text, at) else "unreadable")
         if match.end() == len(self.text):
             raise Broken("cut")
         word = match[0].strip()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from toolmend.dialects.source import Broken, Reading, Source, State, blank_end, call
+from toolmend.dialects.source import Broken, Reading, Source, State, blank_end, call, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 DEPTH: Final = 64
@@ -24,6 +24,7 @@ WORDS: Final[dict[str, Json]] = {
     **dict.fromkeys(("False", "false"), False),
     **dict.fromkeys(("None", "null", "nil", "undefined")),
 }
+PREFIXES: Final = words("r b u rb br")
 STRING = re.compile(r"[rRbBuU]{0,2}(?P<quote>\"\"\"|'''|\"|'|“|‘)")
 BODIES: Final = {
     '"': re.compile(r'([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
@@ -195,9 +196,11 @@ class Literals:
         if number := NUMBER.match(text, at):
             return self.number(number)
         word = WORD.match(text, at)
-        if word is None or word[0] not in WORDS:
-            cut = word is not None and word.end() == len(text) and any(w.startswith(word[0]) for w in WORDS)
-            raise Broken("cut" if cut else "unreadable")
+        if word is None:
+            raise Broken("unreadable")
+        if word[0] not in WORDS:
+            begun = any(known.startswith(word[0]) for known in WORDS) or word[0].lower() in PREFIXES
+            raise Broken("cut" if begun and word.end() == len(text) else "unreadable")
         return WORDS[word[0]], word.end()
 
     def number(self, number: re.Match[str]) -> tuple[Json, int]:
