@@ -170,6 +170,29 @@ def test_a_call_whose_end_the_limit_may_have_cut_is_not_lifted() -> None:
     assert (result.state, result.calls) == ("cut", ())
 
 
+OPEN_AT_THE_LIMIT = (
+    ("hermes", f"<tool_call>\n{OBJECT[:-2]}"),
+    ("object", OBJECT[:-1]),
+    ("fenced", f"```json\n{OBJECT[:-1]}\n"),
+    ("mistral", f"[TOOL_CALLS]get_forecast[ARGS]{ARGUMENTS[:-1]}"),
+    ("harmony", f"<|channel|>commentary to=functions.get_forecast <|constrain|>json<|message|>{ARGUMENTS[:-1]}"),
+    ("functionary", f">>>get_forecast\n{ARGUMENTS[:-1]}"),
+    ("list within", '<tool_call>{"name": "plan", "arguments": {"steps": ["a", "b"'),
+    ("react", f"Action: get_forecast\nAction Input: {ARGUMENTS[:-1]}"),
+    ("react words", "Action: run\nAction Input: ls -"),
+)
+
+
+@pytest.mark.parametrize(("name", "text"), OPEN_AT_THE_LIMIT, ids=[name for name, _ in OPEN_AT_THE_LIMIT])
+def test_what_the_limit_left_open_is_not_closed(name: str, text: str) -> None:
+    result = found(text, cut=True)
+    assert result is not None
+    assert (result.state, result.calls) == ("cut", ())
+    whole = found(text)
+    assert whole is not None
+    assert whole.state == "calls"
+
+
 def test_a_whole_object_before_the_limit_is_lifted() -> None:
     result = found(f"<tool_call>\n{OBJECT}\n", cut=True)
     assert result is not None

@@ -62,7 +62,7 @@ def find_calls(
         return None
     if whole:
         text, thinking = visible(text.lstrip())
-    source = Source(text, tools)
+    source = Source(text, tools, cut=cut)
     blocks, shown = _blocks(source)
     if not blocks or not blocks[-1].marker:
         planned = _planned(text, shown, blocks, fits)

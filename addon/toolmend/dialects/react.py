@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from toolmend import lenient_json
@@ -62,7 +63,9 @@ def _read_input(source: Source, tool: Tool, at: int) -> Reading | None:
         return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)
     stop = NEXT.search(text, labelled.end())
     assert stop is not None
-    return _made(source, tool, text[labelled.end() : stop.start()].strip(), labelled.end())
+    written = text[labelled.end() : stop.start()].strip()
+    made = _made(source, tool, written, labelled.end())
+    return replace(made, closed=stop.start() < len(text) or written.startswith(("{", "[")))
 
 
 def _read_inline(source: Source, tool: Tool, at: int) -> Reading | None:

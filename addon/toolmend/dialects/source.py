@@ -74,12 +74,16 @@ class Source:
         tools: The offered tools.
         final: Whether the text has ended; else more may come, and what touches its end is not decided.
         blank_head: Whether nothing but blanks stood before the text.
+        cut: Whether the token limit ended it: closers missing at its end were not forgotten.
     """
 
-    def __init__(self, text: str, tools: Sequence[Tool], *, final: bool = True, blank_head: bool = True) -> None:
+    def __init__(
+        self, text: str, tools: Sequence[Tool], *, final: bool = True, blank_head: bool = True, cut: bool = False
+    ) -> None:
         self.text = text
         self.tools = tools
         self.final = final
+        self.open_end = cut or not final
         self.first = blank_end(text, 0) if blank_head else -1
         self.effort = EFFORT * len(text) + 100_000
         self.tags: dict[str, Any] = {}  # what each marker of this text is: `tags.tag_at` keeps it here
@@ -94,6 +98,7 @@ class Source:
         """Return a source over another text, with the same tools."""
         other = object.__new__(Source)
         other.text, other.tools, other.final = text, self.tools, final
+        other.open_end = not final
         other.first = blank_end(text, 0) if blank_head else -1
         other.effort = EFFORT * len(text) + 100_000
         other.tags = self.tags if len(self.tags) < MARKERS else {}
@@ -155,7 +160,8 @@ class Source:
         if (found := lenient_json.parse_prefix(self.text, at)) is not None:
             parsed, end = found
             self.spend(end - at)
-            return "cut" if not self.final and "missing closers" in parsed.liberties else (parsed.value, end)
+            open_end = not self.final or (self.open_end and blank_end(self.text, end) == len(self.text))
+            return "cut" if open_end and "missing closers" in parsed.liberties else (parsed.value, end)
         return self._json_before_boundary(at)
 
     def members_at(self, at: int) -> tuple[Json, int] | None:
@@ -170,7 +176,7 @@ class Source:
         """Read a value that its container's end bounds: brackets are missing, or are too many."""
         for boundary in islice(BOUNDARY.finditer(self.text, at), BOUNDARIES):
             end = boundary.start()
-            if (not self.final and end == len(self.text)) or not self.spend(end - at):
+            if (self.open_end and end == len(self.text)) or not self.spend(end - at):
                 break
             parsed = lenient_json.parse(self.text[at:end])
             if parsed is not None and isinstance(parsed.value, dict | list):
