@@ -80,6 +80,9 @@ ANNOUNCED = (
     "El archivo contiene la ciudad. Voy a buscar el tiempo:",
     "文件包含城市名，我来查询天气：",
     "Shall I look? I will look.",
+    "I did not run it yet. Running it now:",
+    "You said that it should be looked up; doing that now.",
+    "Zum Beispiel fehlt der Ort. Ich suche ihn:",
     "What is the weather in Turin?",
 )
 

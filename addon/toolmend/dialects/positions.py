@@ -12,9 +12,7 @@ EXAMPLE = re.compile(
     r"\b(?:for (?:example|instance)|e\.g\.|an example|examples?:|(?:as|show) (?:you )?an? (?:example|sample)|"
     r"looks? like|would (?:look|be written|write)|how to (?:call|use|write)|from the template|"
     r"(?:format|syntax|template|schema|placeholder) (?:is|for|of|looks|would|below)|"
-    r"(?:the|this|that|its) (?:format|syntax|template|example)\b[^.\n]*:|"
-    r"zum beispiel|beispielsweise|z\.\s?b\.|par exemple|por ejemplo|ad esempio|por exemplo)|"
-    r"例如|比如|例えば|たとえば|например|예를 들어",
+    r"(?:the|this|that|its) (?:format|syntax|template|example)\b[^.\n]*:)",
     re.IGNORECASE,
 )
 QUOTED = re.compile(
@@ -24,7 +22,9 @@ QUOTED = re.compile(
     r"(?:the|this|that) (?:block|snippet)\b[^.\n]*:|one (?:can|could|would)\b|"
     r"you(?:['’]d| can| could| would| should| may| might| need to| must) (?:\w+ )?"
     r"(?:call|do|invoke|make|run|send|try|use|write)|"
+    r"zum beispiel|beispielsweise|z\.\s?b\.|par exemple|por ejemplo|ad esempio|por exemplo|"
     r"(?:enthält|contient|contiene|contém)\b[^.\n]*:)|(?:包含|содержит)[^。.\n]*[:：]|"
+    r"例如|比如|例えば|たとえば|например|예를 들어|"
     r"^\W*(?:(?:then|now|just|please|simply) )?(?:add|copy|enter|insert|paste|place|put|save|type|write) "
     r"(?:this|the following|these)\b",
     re.IGNORECASE,
@@ -32,6 +32,7 @@ QUOTED = re.compile(
 INTENT = re.compile(
     r"\b(?:I['’]ll|I will|I am going|I['’]m going|I need to|I should|I must|let me|let['’]s|let us|we['’]ll|we will|"
     r"we should|we need|now I|calling|going to (?:call|use|run)|"
+    r"I (?:call|check|list|look|open|read|run|search|start|use|write)|\w+ing (?:\w+ ){0,3}now|"
     r"ich (?!habe|hatte|kann)\w+|lass(?:en sie)? mich|je vais|voy a|vamos a|vou)\b|[我让]|давайте|сейчас",
     re.IGNORECASE,
 )
