@@ -145,6 +145,19 @@ def test_a_follow_up_that_fails_leaves_the_answer_as_it_would_have_come(reply: R
     assert [fault.keyword for fault in exchange.outcome.faults] == ["required"] if exchange.outcome else False
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_a_call_in_text_to_a_tool_that_is_not_allowed_stays_text_when_asking_fails(mode: str) -> None:
+    write = {"type": "function", "function": {**READ, "name": "write_file"}}
+    allowed = {"mode": mode, "tools": [{"type": "function", "function": {"name": "write_file"}}]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    document = chat(tool_choice=choice)
+    document["tools"] = [*document["tools"], write]
+    answer = lines({"content": CALLED})
+    exchange = streaming(document, Settings(tap="off"))
+    assert replay(exchange, 200, "application/x-ndjson", answer) == answer
+    assert [question.kind for question, _ in exchange.asked] == ["constrained"]
+
+
 def test_an_error_that_holds_the_call_becomes_an_answer_in_the_form_that_was_asked_for() -> None:
     found = one("harmony/trailing-comma/openai-chat/stream")
     exchange = Exchange(found.surface, found.document, Settings(follow_up=False), Server())

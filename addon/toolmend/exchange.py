@@ -328,10 +328,14 @@ class Exchange:
         return [] if frame is None else [frame]
 
     def _is_better(self, outcome: Outcome) -> bool:
-        """Tell whether the repaired turn is worth more than what came: a half call lifted out of text is not."""
+        """Tell whether the repaired turn is worth more than what came.
+
+        A half call lifted out of text is not, nor one that the client's choice forbids.
+        """
         faulty = {fault.path.split("/")[2] for fault in outcome.faults if fault.path.startswith("/calls/")}
         lifted = {str(index) for index, call in enumerate(outcome.turn.calls) if call.dialect is not None}
-        return not (faulty & lifted) and not (outcome.turn.error is not None)
+        unmet = any(fault.keyword == "tool-choice" for fault in outcome.faults)
+        return not (faulty & lifted) and not (unmet and lifted) and outcome.turn.error is None
 
     def _written(self, turn: Turn, held: list[Frame]) -> list[bytes]:
         if self.status == 200 and self.request_path is None:
