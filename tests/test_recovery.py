@@ -229,6 +229,23 @@ def test_the_tap_says_that_a_swallowed_call_was_of_no_offered_tool() -> None:
     assert [fault.keyword for fault in outcome.faults] == ["unknown-tool"]
 
 
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        # The limit ended it, and the parser failed on what there was: the limit stands.
+        ('<|channel|>commentary to=functions.create_event<|message|>{"title": "Q3 pla', ["cut"]),
+        # The parser failed on the name, before the call was complete: it is worth asking.
+        ('[TOOL_CALLS]createEvent[ARGS]{"title": "Q3", "days":', ["server-error"]),
+        ('[TOOL_CALLS]search_web[ARGS]{"query": "Oslo"', ["unknown-tool"]),
+    ],
+)
+def test_the_tap_tells_why_a_server_broke_off_without_a_word(raw: str, wanted: list[str]) -> None:
+    tools = (Tool("create_event", closed(["title", "days"], title={"type": "string"}, days={"type": "integer"})),)
+    asked = replace(request(), tools=tools)
+    outcome = repair_turn(Turn(finish="error", error="", raw=raw), asked)
+    assert [fault.keyword for fault in outcome.faults] == wanted
+
+
 def test_the_tap_is_not_asked_when_the_turn_arrived() -> None:
     for turn in (
         Turn("It is empty.", finish="stop", raw=LEAK),

@@ -141,14 +141,25 @@ class _Search:
             return self.lifted(found, place) if found.calls or place.path == "/text" else None
         if self.turn.calls:
             return None
-        if place.whole and self.turn.error is not None and found.state != "unknown-tool":
+        if place.whole and self.turn.error is not None and not self.tells(found, place.text):
             return None
         keyword, why = self.failure(found)
         where = "/text" if place.path == "/raw" else place.path
         return self.turn, (), (Fault(where, keyword, f"{where}: {why}"),)
 
+    def tells(self, found: Found, raw: str) -> bool:
+        """Tell whether the tapped text says more of a failure than the server's own error.
+
+        It does when it names a tool that is not offered, and when it ends inside a call of one that is, and the error's
+        text was lost: the token limit ended it. (A parser that refuses a name fails before the call is complete.)
+        """
+        if found.state == "unknown-tool":
+            return True
+        named = any(re.search(rf"\b{re.escape(tool.local_name)}\b", raw) for tool in self.tools)
+        return found.state == "cut" and self.turn.error == "" and named
+
     def failure(self, found: Found) -> tuple[str, str]:
-        if found.state == "cut" and self.may_be_cut:
+        if found.state == "cut" and (self.may_be_cut or self.turn.error is not None):
             return "cut", f"ends inside a call ({found.note})"
         if found.state in ("cut", "unreadable"):
             return "unreadable", f"a call was opened and cannot be read ({found.note})"
