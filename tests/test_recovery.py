@@ -234,6 +234,9 @@ def test_the_tap_says_that_a_swallowed_call_was_of_no_offered_tool() -> None:
     [
         # The limit ended it, and the parser failed on what there was: the limit stands.
         ('<|channel|>commentary to=functions.create_event<|message|>{"title": "Q3 pla', ["cut"]),
+        ("<tool_call>create_event\n<arg_key>title</arg_key>\n<arg_value>Q3 pla", ["cut"]),
+        # The parser failed on the last token, which it did not give out.
+        ('[TOOL_CALLS]create_event[ARGS]{"title": "Q3", "days": 20', ["server-error"]),
         # The parser failed on the name, before the call was complete: it is worth asking.
         ('[TOOL_CALLS]createEvent[ARGS]{"title": "Q3", "days":', ["server-error"]),
         ('[TOOL_CALLS]search_web[ARGS]{"query": "Oslo"', ["unknown-tool"]),

@@ -51,6 +51,7 @@ LEFTOVER: Final = re.compile(
     r"|\[/?(?:TOOL_CALLS|TOOL_REQUEST)\]?+|<(?:start|end)_function_call>?+|<(?:tool_call|turn|channel)\|>|</s>))++\s*+\Z"
 )
 MAX_LEFTOVER: Final = 2_000
+OPEN_TAG: Final = re.compile(r"<\w[^<>]{0,200}>\s*[^<\s{\[][^<]*\Z")
 SENTENCE: Final = re.compile(r"[.!?…]+\s+|\n+")
 ANNOUNCED: Final = re.compile(
     r"\b(?:i|we)(?:'ll| will| should| need to| must| have to| can now|'m going to| am going to)\b|\blet me\b|\blet's\b"
@@ -150,13 +151,13 @@ class _Search:
     def tells(self, found: Found, raw: str) -> bool:
         """Tell whether the tapped text says more of a failure than the server's own error.
 
-        It does when it names a tool that is not offered, and when it ends inside a call of one that is, and the error's
-        text was lost: the token limit ended it. (A parser that refuses a name fails before the call is complete.)
+        It does when it names a tool that is not offered, and when it ends inside a value of one that is, and the
+        error's text was lost: the token limit ended it. (A parser that refuses a call fails between two values.)
         """
         if found.state == "unknown-tool":
             return True
         named = any(re.search(rf"\b{re.escape(tool.local_name)}\b", raw) for tool in self.tools)
-        return found.state == "cut" and self.turn.error == "" and named
+        return found.state == "cut" and self.turn.error == "" and named and _ends_in_value(raw)
 
     def failure(self, found: Found) -> tuple[str, str]:
         if found.state == "cut" and (self.may_be_cut or self.turn.error is not None):
@@ -337,6 +338,11 @@ def _tokens(turn: Turn) -> str:
 
 def _last_sentence(text: str) -> str:
     return next((part for part in reversed(SENTENCE.split(text.strip())) if part.strip()), "").strip()
+
+
+def _ends_in_value(raw: str) -> bool:
+    open_string = (raw.count('"') - raw.count('\\"')) % 2 == 1
+    return open_string or OPEN_TAG.search(raw) is not None
 
 
 def _is_cut(raw: str) -> bool:
