@@ -83,6 +83,7 @@ REPAIRED: list[tuple[str, str, Json, str, Json, list[str]]] = [
     ("an object fused to the name", 'read_file{"path": "/a"}', {}, "read_file", {"path": "/a"}, ["names", "parse"]),
     ("a call fused to the name", 'read_file(path="/a")', None, "read_file", {"path": "/a"}, ["names", "parse"]),
     ("a closer fused to the name", "get_time</arg_value>", {}, "get_time", {}, ["names"]),
+    ("the whole call in the name", '{"name": "read_file", "arguments": {"path": "x"}}', {}, "read_file", {"path": "x"}, ["names", "parse", "unwrap"]),
     ("under the tool's own name", "read_file", {"read_file": {"path": "x"}}, "read_file", {"path": "x"}, ["unwrap"]),
     ("under arguments", "read_file", {"arguments": {"path": "x"}}, "read_file", {"path": "x"}, ["unwrap"]),
     ("under parameters, as text", "read_file", {"parameters": '{"path": "x"}'}, "read_file", {"path": "x"}, ["unwrap"]),
@@ -176,6 +177,33 @@ def test_a_wrapper_is_not_filled_up_with_defaults() -> None:
     unknown = repair_call(call("patch", {"CALL": {"mode": "patch"}}), (patch,))
     assert [fault.keyword for fault in unknown[2]] == ["required"]
     assert repair_call(call("patch", {"path": "a"}), (patch,))[0].arguments == {"path": "a", "mode": "replace"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ({"input": {}}, {}),
+        ({"git_diff": {}}, {}),
+        ({"arguments": {"name": "git_diff", "arguments": '{"file": "a"}'}}, {"file": "a"}),
+        ({"input": {"x": 1}}, {"input": {"x": 1}}),
+    ],
+)
+def test_a_wrapper_is_taken_away_even_where_the_tool_accepts_it(arguments: Json, wanted: Json) -> None:
+    diff = Tool("git_diff", {"type": "object", "properties": {"file": TEXT, "staged": {"type": "boolean"}}})
+    assert repair_call(call("git_diff", arguments), (diff,))[0].arguments == wanted
+
+
+def test_wrappers_without_end_are_left_as_they_are() -> None:
+    diff = Tool("git_diff", {"type": "object", "properties": {"file": TEXT}})
+    arguments: Json = {"file": "a"}
+    for _ in range(50):
+        arguments = {"arguments": arguments}
+    assert repair_call(call("git_diff", arguments), (diff,))[0].arguments is arguments
+
+
+def test_a_tool_that_declares_nothing_keeps_what_looks_like_a_wrapper() -> None:
+    arguments: Json = {"input": {}}
+    assert repair_call(call("any", arguments), (Tool("any", {"type": "object"}),))[0].arguments is arguments
 
 
 def test_a_schemas_echo_is_unwrapped_even_where_the_tool_accepts_it() -> None:

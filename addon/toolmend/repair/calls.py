@@ -147,7 +147,10 @@ class _Rungs:
         """Give arguments the form that a tool asks for: as they are, or from inside a wrapper, whichever fits."""
         plain = self.coerced(arguments, tool)
         if depth >= MAX_LAYERS:
-            return plain
+            # What would be unwrapped by another pass is no call yet.
+            deeper = any(layer.sure for layer in layers(arguments, tool))
+            fault = Fault(self.arguments_path, "type", "the arguments are wrapped too often")
+            return replace(plain, faults=(fault,)) if deeper else plain
         best = plain
         settled = not plain.faults and all(repair.note not in FILLED for repair in plain.repairs)
         for layer in layers(arguments, tool):

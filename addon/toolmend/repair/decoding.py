@@ -109,6 +109,9 @@ def objects_in(text: str) -> list[Json] | None:
 
 def fused_arguments(call: ToolCall, tools: Sequence[Tool]) -> Decoded | None:
     """Read arguments that were glued to the name: `read<arg_key>path</arg_key>…`, `read{"path": …}`, `read(path=…)`."""
+    if call.name.lstrip().startswith("{") and len(call.name) <= MAX_FUSED:
+        whole = lenient_json.parse(call.name)
+        return Decoded(whole.value, "stood in the name") if whole is not None else None
     base, rest = split_fused(call.name)
     if not rest or len(call.name) > MAX_FUSED:
         return None

@@ -88,12 +88,12 @@ def layers(arguments: Json, tool: Tool) -> Iterator[Layer]:
 def _layers_of_object(arguments: JsonObject, tool: Tool, declared: JsonObject) -> Iterator[Layer]:
     call = envelope(arguments)
     if call is not None and isinstance(call.arguments, dict) and _names(call.name, tool):
-        yield Layer(call.arguments, "the whole call", sure=_is_declared(call.arguments, declared))
+        yield Layer(call.arguments, "the whole call", sure=_is_meant(call.arguments, tool, declared))
     if len(arguments) == 1:
         (key, value), *_ = arguments.items()
         inner = _opened(value)
         if isinstance(inner, dict) and (key in CONTAINERS or folded(key) in _own_names(tool)):
-            sure = key not in declared and bool(inner) and _is_declared(inner, declared)
+            sure = key not in declared and bool(declared) and _is_meant(inner, tool, declared)
             yield Layer(inner, f"under {key}", sure=sure)
     echoed = arguments.get("properties")
     if isinstance(echoed, dict) and "properties" not in declared and arguments.keys() <= SCHEMA_WORDS:
@@ -106,6 +106,13 @@ def _own_names(tool: Tool) -> set[str]:
 
 def _names(name: str, tool: Tool) -> bool:
     return snap(name, (tool,)) is not None
+
+
+def _is_meant(arguments: JsonObject, tool: Tool, declared: JsonObject) -> bool:
+    """Tell whether an object holds nothing but a tool's members, or is a wrapper of such."""
+    return _is_declared(arguments, declared) or any(
+        layer.sure for layer in _layers_of_object(arguments, tool, declared)
+    )
 
 
 def _is_declared(arguments: JsonObject, declared: JsonObject) -> bool:
