@@ -12,10 +12,9 @@ from toolmend.repair.coercion import DEFAULT, LEFT_OUT, ONLY_VALUE, coerce
 from toolmend.repair.decoding import Decoded, decode, fused_arguments
 from toolmend.repair.names import evidence, meant, snap
 from toolmend.repair.schema import validator
-from toolmend.repair.unwrapping import Envelope, Layer, envelope, layers
+from toolmend.repair.unwrapping import MAX_LAYERS, Envelope, Layer, envelope, layers
 from toolmend.repair.whole_numbers import whole_numbers
 
-MAX_LAYERS: Final = 3
 FILLED: Final = frozenset({DEFAULT, LEFT_OUT, ONLY_VALUE})
 """What is done to arguments that lack something, or have too much: what is in a wrapper says it better."""
 
@@ -147,10 +146,7 @@ class _Rungs:
         """Give arguments the form that a tool asks for: as they are, or from inside a wrapper, whichever fits."""
         plain = self.coerced(arguments, tool)
         if depth >= MAX_LAYERS:
-            # What would be unwrapped by another pass is no call yet.
-            deeper = any(layer.sure for layer in layers(arguments, tool))
-            fault = Fault(self.arguments_path, "type", "the arguments are wrapped too often")
-            return replace(plain, faults=(fault,)) if deeper else plain
+            return plain
         best = plain
         settled = not plain.faults and all(repair.note not in FILLED for repair in plain.repairs)
         for layer in layers(arguments, tool):

@@ -12,6 +12,7 @@ from toolmend.model import Json, JsonObject, Tool
 from toolmend.repair.names import folded, snap
 from toolmend.repair.schema import properties_of
 
+MAX_LAYERS: Final = 3
 NAMES: Final = ("name", "tool", "tool_name", "function_name", "function", "recipient_name", "action")
 CONTAINERS: Final = (
     "arguments",
@@ -85,15 +86,15 @@ def layers(arguments: Json, tool: Tool) -> Iterator[Layer]:
             yield Layer({name: arguments}, "the list alone")
 
 
-def _layers_of_object(arguments: JsonObject, tool: Tool, declared: JsonObject) -> Iterator[Layer]:
+def _layers_of_object(arguments: JsonObject, tool: Tool, declared: JsonObject, depth: int = 1) -> Iterator[Layer]:
     call = envelope(arguments)
     if call is not None and isinstance(call.arguments, dict) and _names(call.name, tool):
-        yield Layer(call.arguments, "the whole call", sure=_is_meant(call.arguments, tool, declared))
+        yield Layer(call.arguments, "the whole call", sure=_is_meant(call.arguments, tool, declared, depth))
     if len(arguments) == 1:
         (key, value), *_ = arguments.items()
         inner = _opened(value)
         if isinstance(inner, dict) and (key in CONTAINERS or folded(key) in _own_names(tool)):
-            sure = key not in declared and bool(declared) and _is_meant(inner, tool, declared)
+            sure = key not in declared and bool(declared) and _is_meant(inner, tool, declared, depth)
             yield Layer(inner, f"under {key}", sure=sure)
     echoed = arguments.get("properties")
     if isinstance(echoed, dict) and "properties" not in declared and arguments.keys() <= SCHEMA_WORDS:
@@ -108,11 +109,12 @@ def _names(name: str, tool: Tool) -> bool:
     return snap(name, (tool,)) is not None
 
 
-def _is_meant(arguments: JsonObject, tool: Tool, declared: JsonObject) -> bool:
-    """Tell whether an object holds nothing but a tool's members, or is a wrapper of such."""
-    return _is_declared(arguments, declared) or any(
-        layer.sure for layer in _layers_of_object(arguments, tool, declared)
-    )
+def _is_meant(arguments: JsonObject, tool: Tool, declared: JsonObject, depth: int) -> bool:
+    """Tell whether an object, taken out of `depth` wrappers, holds only a tool's members, or is a wrapper of such."""
+    if _is_declared(arguments, declared):
+        return True
+    inside = _layers_of_object(arguments, tool, declared, depth + 1) if depth < MAX_LAYERS else ()
+    return any(layer.sure for layer in inside)
 
 
 def _is_declared(arguments: JsonObject, declared: JsonObject) -> bool:
