@@ -125,12 +125,12 @@ class _Search:
         elif self.silent and turn.thinking.strip():
             yield Place("/thinking", turn.thinking, thinking=True)
 
-    def found(self, place: Place) -> Found | None:
+    def found(self, place: Place, *, cut: bool = False) -> Found | None:
         return find_calls(
             place.text,
             self.tools,
             lambda call: fits(call, self.tools),
-            cut=self.turn.finish in ("length", None),
+            cut=cut or self.turn.finish in ("length", None),
             thinking=place.thinking,
             whole=place.whole,
         )
@@ -138,6 +138,9 @@ class _Search:
     # Calls in a text
 
     def judged(self, found: Found, place: Place) -> Recovered | None:
+        if found.state == "calls" and place.path == "/raw" and self.turn.error is not None:
+            # A parser that fails keeps its last token: a number that stands before it may go on.
+            found = self.found(place, cut=True) or found
         if found.state == "calls":
             return self.lifted(found, place) if found.calls or place.path == "/text" else None
         if self.turn.calls:
