@@ -15,7 +15,7 @@ MENDED = Turn(calls=(ToolCall("call_1", "create_event", {"duration_minutes": 30}
 OUTCOME = Outcome(
     MENDED,
     (Repair("coerce", "/calls/0/arguments/duration_minutes", "30", 30),),
-    (Fault("/calls/0/arguments/title", "required", "is missing"),),
+    (Fault("/calls/0/arguments/title", "required", "/calls/0/arguments/title is missing"),),
 )
 EXPLAINED = """\
 toolmend: openai-chat qwen3:8b: broken
@@ -32,7 +32,7 @@ repairs
   coerce: /duration_minutes "30" -> 30
 
 left broken
-  required: /title: is missing
+  required: /title is missing
 
 questions asked: 1"""
 

@@ -50,10 +50,18 @@ def _change(path: str, repair: Repair) -> str:
     return f"{path} {short(repair.before)} -> {short(repair.after)}"
 
 
+TURN_PLACES = {"/text": "the text", "/thinking": "the thinking", "/raw": "the model's own tokens"}
+
+
 def _recovered(path: str, repair: Repair) -> str:
-    if path in ("/text", "/thinking", "/error", "/raw"):
-        return f"{path} cleared of the call" if repair.note == "" else f"{path} {repair.note}"
-    return f"recovered from {repair.note}" if repair.note else "recovered from text"
+    if path == "/error":
+        return "the server's error replaced by the call"
+    if path in TURN_PLACES:
+        what = repair.note if repair.note.startswith("leftover") else "the call"
+        return f"{what} taken out of {TURN_PLACES[path]}"
+    if repair.note == "error":
+        return "read from the server's error"
+    return f"was written as text ({repair.note})" if repair.note else "was written as text"
 
 
 def _parsed(path: str, repair: Repair) -> str:
@@ -77,9 +85,10 @@ WORDS = {"recover": _recovered, "parse": _parsed, "names": _named, "follow-up": 
 
 
 def say_fault(fault: Fault) -> str:
-    """Say one defect in words: `/days: is "soon", expected integer`."""
+    """Say one defect in words: `/days is "soon", expected integer`. Its message begins with the whole path."""
     _, path = split_path(fault.path)
-    return f"{path or 'turn'}: {fault.message}"
+    what = fault.message.removeprefix(fault.path).lstrip(": ")
+    return what if path in ("", "/calls") else f"{path} {what}"
 
 
 def _listed(parts: Iterable[str]) -> str:
@@ -90,7 +99,7 @@ def _listed(parts: Iterable[str]) -> str:
 
 def _subject(outcome: Outcome, index: int | None) -> str:
     calls = outcome.turn.calls
-    return calls[index].name if index is not None and index < len(calls) else "turn"
+    return calls[index].name or "a call without a name" if index is not None and index < len(calls) else "turn"
 
 
 def sentences(outcome: Outcome) -> list[str]:
