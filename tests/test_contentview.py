@@ -53,7 +53,7 @@ def shown(flow: http.HTTPFlow, message: Any) -> tuple[str, str]:
 
 def repaired_flow() -> http.HTTPFlow:
     flow = tflow.tflow(resp=tutils.tresp(content=b'{"choices": []}'))
-    flow.metadata["toolmend"] = report.entry("openai-chat", "qwen3:8b", SENT, OUTCOME, 1)
+    contentview.keep(flow, report.entry("openai-chat", "qwen3:8b", SENT, OUTCOME, 1))
     return flow
 
 

@@ -410,7 +410,8 @@ class TestTheReply:
         reply = completion_reply(json.dumps(envelope("read_file", path="a")))
         _, answer = run(questions(UNMET, COMPLETIONS, tool_choice="required"), reply)
         made = ToolCall("", "read_file", {"path": "a"})
-        note = Repair("follow-up", "/calls/0", None, {"name": "read_file", "arguments": {"path": "a"}})
+        said: Json = {"name": "read_file", "arguments": {"path": "a"}}
+        note = Repair("follow-up", "/calls/0", None, said, "the tool choice was not met")
         assert answer == Answered(Outcome(Turn(text="Hi.", calls=(made,), finish="tool_calls"), (note,)))
 
     def test_a_call_to_another_tool_gives_way_to_the_chosen_one(self) -> None:

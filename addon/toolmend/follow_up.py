@@ -46,6 +46,18 @@ LOST: Final = frozenset({"swallowed", "server-error", "broken-off"})
 SAYS_ENOUGH: Final = re.compile(r"raw='|\btool '.+' not found", re.DOTALL)
 """Errors to which the tap adds nothing: the call stands in them, or they come before the end of its arguments."""
 
+WHY: Final[dict[str, str]] = {
+    "broken-off": "the answer had no end",
+    "invented-tool": "the tool is not offered",
+    "server-error": "the server failed at the call",
+    "swallowed": "the server swallowed the call",
+    "syntax": "the arguments could not be read",
+    "tool-choice": "the tool choice was not met",
+    "unfinished": "the answer ended before the call",
+    "unreadable": "the call could not be read",
+}
+"""Why a whole call is asked for, by the fault's keyword; of other faults the parts that were asked for tell."""
+
 REFUSALS: Final = (400, 500)
 """Statuses that say that a model's parser could not take the schema, or its answer; others say more than that."""
 
@@ -255,7 +267,13 @@ class Questions:
         index = turn.calls.index(call)
         old = one.call
         before: Json = None if old is None else {"name": old.name, "arguments": old.arguments}
-        return Repair("follow-up", f"/calls/{index}", before, {"name": call.name, "arguments": call.arguments})
+        after: Json = {"name": call.name, "arguments": call.arguments}
+        return Repair("follow-up", f"/calls/{index}", before, after, self._why())
+
+    def _why(self) -> str:
+        """Say in a few words why the turn was asked about."""
+        faults = asking_faults(self._outcome)
+        return WHY.get(faults[0].keyword, "") if faults else ""
 
     def _answered(self, outcome: Outcome) -> Answered:
         self._notes.asked_well()

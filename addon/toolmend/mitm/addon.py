@@ -500,7 +500,7 @@ def _mark(flow: http.HTTPFlow, exchange: Exchange) -> None:
     if said is not None:
         flow.comment = said
         flow.marked = BROKEN_MARK if outcome.faults else REPAIRED_MARK
-        flow.metadata[contentview.ENTRY] = report.entry(surface, model, received, outcome, len(exchange.asked))
+        contentview.keep(flow, report.entry(surface, model, received, outcome, len(exchange.asked)))
 
 
 def _keep_both(flow: http.HTTPFlow, response: http.Response, came: bytes, went: bytes) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from mitmproxy import contentviews, flow, http
 
 from toolmend import report
+from toolmend.model import JsonObject
 
 ENTRY: Final = "toolmend"
 FIRST, HIDDEN = 2.0, -1.0
@@ -20,10 +21,15 @@ IS_OLD: Final = not hasattr(contentviews, "Contentview")
 _Base: Any = getattr(contentviews, "View" if IS_OLD else "Contentview")  # one of them exists
 
 
+def keep(found: flow.Flow, entry: JsonObject) -> None:
+    """Keep what was done to a flow with the flow. As text: not every value of a model can be saved as it is."""
+    found.metadata[ENTRY] = json.dumps(entry)
+
+
 def explained(found: flow.Flow | None) -> str | None:
     """Explain what was done to a flow; None when nothing was."""
-    entry = found.metadata.get(ENTRY) if found is not None else None
-    return report.explain(entry) if isinstance(entry, dict) else None
+    text = found.metadata.get(ENTRY) if found is not None else None
+    return report.explain(json.loads(text)) if isinstance(text, str) else None
 
 
 def _priority(found: flow.Flow | None, message: object) -> float:

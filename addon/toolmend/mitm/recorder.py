@@ -101,5 +101,6 @@ def write_new(path: Path, data: bytes) -> None:
 
 def _append(file: Path, entry: JsonObject) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as lines:
+    # Half a surrogate pair becomes the escape that JSON has for it.
+    with file.open("a", encoding="utf-8", errors="backslashreplace") as lines:
         lines.write(json.dumps(entry, ensure_ascii=False) + "\n")

@@ -166,7 +166,7 @@ class _Search:
         if found.state == "cut" and (self.may_be_cut or self.turn.error is not None):
             return "cut", f"ends inside a call ({found.note})"
         if found.state in ("cut", "unreadable"):
-            return "unreadable", f"a call was opened and cannot be read ({found.note})"
+            return "unreadable", f"opens a call that cannot be read ({found.note})"
         unknown = [call for call in found.calls if snap(call.name, self.tools) is None]
         names = ", ".join(repr(call.name[:80]) for call in unknown)
         if any(evidence(call, self.tools) for call in unknown):
