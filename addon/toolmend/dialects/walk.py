@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
@@ -71,16 +72,14 @@ WORDS: Final = (*(word for dialect in DIALECTS for word in dialect.words), "func
 HEADS: Final = (*(re.escape(word) for dialect in DIALECTS for word in dialect.words if word[0].isalpha()), "functools")
 
 
-def _beginnings(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(word[:n] for word in words for n in range(1, len(word)))
-
-
-WORD_BEGINNINGS: Final = _beginnings(WORDS)
+LONGEST_NAME: Final = 256
+MOST_NAMES: Final = 4096
+"""Names past these are no names that a model could write: looked for, they would cost more than the answer."""
 
 
 def walker_for(tools: Sequence[Tool]) -> Walker:
     """Return the walker for these tools: the same one for each request that offers them."""
-    return _walker(tuple(tool.name for tool in tools))
+    return _walker(tuple(tool.name for tool in tools if len(tool.name) <= LONGEST_NAME)[:MOST_NAMES])
 
 
 @lru_cache(maxsize=64)
@@ -92,18 +91,22 @@ class Walker:
     """Walk through a text. The patterns depend on the tools' names only, and take longer to make than to use."""
 
     def __init__(self, tools: Sequence[str]) -> None:
-        names = sorted((re.escape(name) for name in tools), key=len, reverse=True)
-        called = [
-            rf"{name}(?=\s?\(|(?:[ ]{{0,3}}|\n[ ]{{0,2}})\{{[\"'}}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)"
-            for name in names
-        ]
-        heads = [*HEADS, *called, *(rf"{prefix}\.{name}" for prefix in NAMESPACES for name in called)]
-        self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{'|'.join(heads)})")
-        words = [f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS]
-        self.beginnings = WORD_BEGINNINGS | _beginnings(words)
-        self.longest = max(map(len, [*WORDS, *words]))
-        firsts = "".join(sorted({word[0] for word in self.beginnings}))
+        names = "|".join(sorted(map(re.escape, tools), key=len, reverse=True))
+        follows = r"(?=\s?\(|(?:[ ]{0,3}|\n[ ]{0,2})\{[\"'}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)"
+        called = [rf"(?:(?:{'|'.join(NAMESPACES)})\.)?(?:{names}){follows}"] if names else []
+        heads = "|".join([*HEADS, *called])
+        self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{heads})")
+        self.words = sorted(
+            {*WORDS, *(f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS)}
+        )
+        self.longest = max(map(len, self.words))
+        firsts = "".join(sorted({word[0] for word in self.words}))
         self.may_begin = re.compile(rf"(?<!\w)[{re.escape(firsts)}]")
+
+    def begins_word(self, text: str) -> bool:
+        """Tell whether a text is the beginning of a word that opens a call, and not all of it."""
+        at = bisect_right(self.words, text)
+        return at < len(self.words) and self.words[at].startswith(text)
 
     def next_block(self, source: Source, at: int, mode: str = "") -> Step:
         """Go on from the position to the next block, or to the end."""
@@ -135,7 +138,7 @@ class Walker:
     def undecided(self, text: str, at: int) -> int:
         """Return where the end of the text begins that may become the beginning of a call."""
         for found in self.may_begin.finditer(text, max(at, len(text) - self.longest)):
-            if text[found.start() :] in self.beginnings:
+            if self.begins_word(text[found.start() :]):
                 return found.start()
         return len(text)
 
@@ -309,7 +312,7 @@ class Walker:
             return "no"
         if self.pattern.match(text, at):
             return "yes"
-        begun = text[at:] in self.beginnings or "print(".startswith(text[at:])
+        begun = self.begins_word(text[at:]) or "print(".startswith(text[at:])
         return "wait" if begun and not source.final else "no"
 
     def fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Block | Wait | None:
