@@ -165,6 +165,11 @@ class Exchange:
         self._arrived.clear()
         return [piece for piece in out if piece]
 
+    def abandon(self) -> list[bytes]:
+        """Give the turn up, as its client has gone: it has no outcome, and the model did not fail. Return the rest."""
+        self.outcome = None
+        return self.unsent()
+
     # Passing and holding
 
     def _take(self) -> None:

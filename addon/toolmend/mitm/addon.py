@@ -48,6 +48,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 REPAIRED_MARK: Final = ":wrench:"
 BROKEN_MARK: Final = ":warning:"
+LEFT: Final = "toolmend: the client left while its answer was being asked about"
 
 
 @dataclass(slots=True)
@@ -323,6 +324,9 @@ class Toolmend:
             if left > 0 and not self._left(live):
                 path, said = live.prefix + result.path, report.say_question(result.kind)
                 reply = await ask(flow, path, result.document, said, left, lambda: self._left(live))
+            if reply is None and self._left(live):
+                flow.comment = LEFT
+                return live.exchange.abandon()
             result = live.exchange.resume(reply)
         return result
 
