@@ -74,3 +74,9 @@ def test_other_messages_are_shown_as_ever(part: str) -> None:
 def test_an_untouched_flow_has_no_explanation() -> None:
     assert contentview.explained(tflow.tflow(resp=True)) is None
     assert contentview.explained(None) is None
+
+
+def test_the_view_may_be_added_twice() -> None:
+    contentview.add()
+    flow = repaired_flow()
+    assert shown(flow, flow.response)[0] == "toolmend"

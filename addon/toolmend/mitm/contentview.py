@@ -77,14 +77,15 @@ _VIEW: Final = Toolmend()
 
 
 def add() -> None:
-    """Add the view to mitmproxy."""
+    """Add the view to mitmproxy; once is enough, and 11.x refuses it twice."""
+    remove()
     contentviews.add(_VIEW)
 
 
 def remove() -> None:
     """Take the view away again."""
-    if IS_OLD:
-        getattr(contentviews, "remove")(_VIEW)  # noqa: B009 - mitmproxy 12 does not have it
-    else:
+    if not IS_OLD:
         # mitmproxy 12 has no call for it.
         contentviews.registry._by_name.pop(_VIEW.name, None)
+    elif _VIEW in getattr(contentviews, "views", ()):
+        getattr(contentviews, "remove")(_VIEW)  # noqa: B009 - mitmproxy 12 does not have it
