@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
 import shutil
 import socket
 import subprocess
@@ -14,8 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Final
 
 ADDON: Final = Path(__file__).resolve().parent.parent / "addon" / "toolmend_addon.py"
 BIN: Final = Path(sys.executable).parent
@@ -84,31 +83,31 @@ def running(toolrails: str | None = None, only: str = "") -> Iterator[list[Conte
 def process(name: str, command: list[str], port: int = 0) -> Iterator[Contender]:
     """Run a process until the block ends. It has started when it says where it listens, or its port answers."""
     began = time.perf_counter()
-    running = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        url = _answering(port) if port else _said(running)
-        yield Contender(name, url, running.pid, time.perf_counter() - began)
-    finally:
-        running.terminate()
-        running.communicate()
+    # Into a file: a pipe that nobody reads stops who writes.
+    with TemporaryFile() as said:
+        running = subprocess.Popen(
+            command,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            url = _answering(port) if port else _said(said)
+            yield Contender(name, url, running.pid, time.perf_counter() - began)
+        finally:
+            running.terminate()
+            running.wait()
 
 
-def _said(running: subprocess.Popen[bytes]) -> str:
-    said = ""
-    assert running.stdout is not None
-    while (found := LISTENING.search(said)) is None:
-        ready, _, _ = select.select([running.stdout], [], [], PATIENCE)
-        line = running.stdout.readline().decode() if ready else ""
-        said += line
-        if not line:
-            raise RuntimeError(f"it did not start:\n{said}")
-    return f"http://{found[1]}"
+def _said(said: IO[bytes]) -> str:
+    end = time.perf_counter() + PATIENCE
+    while time.perf_counter() < end:
+        text = os.pread(said.fileno(), MEGABYTE, 0).decode()
+        if found := LISTENING.search(text):
+            return f"http://{found[1]}"
+        time.sleep(0.002)
+    raise RuntimeError("it did not start")
 
 
 def _answering(port: int) -> str:
