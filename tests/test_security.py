@@ -20,7 +20,8 @@ from fake_ollama import MEANT, SCENARIOS, TIMEOUT, TOOL, Answer, FakeOllama
 from raw_http import Connection, encoded, post, request
 from toolmend.exchange import Exchange, replay
 from toolmend.mitm import options
-from toolmend.mitm.recorder import Recorder, write_new
+from toolmend.mitm.recorder import Recorder
+from toolmend.mitm.whole_files import write_new
 from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
 from toolmend.upstreams import Server

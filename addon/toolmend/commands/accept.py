@@ -13,6 +13,7 @@ from rich.text import Text
 
 from toolmend import checking, recordings
 from toolmend.commands import recording_files
+from toolmend.mitm.whole_files import write_over
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,5 +40,5 @@ def _accept(out: Console, path: Path) -> int:
     out.print(f"{path}: {'accepted' if changed or recording.expected is None else 'as it was'}", markup=False)
     for line in (changed or "").splitlines():
         out.print(Text(line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")))
-    recording_files.write_over(path, recordings.write(recordings.accepted(recording)))
+    write_over(path, recordings.write(recordings.accepted(recording)))
     return 0

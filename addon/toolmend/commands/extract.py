@@ -20,6 +20,7 @@ from toolmend import extracting, recordings
 from toolmend.commands import recording_files
 from toolmend.extracting import Found
 from toolmend.har import Read
+from toolmend.mitm.whole_files import write_over
 from toolmend.recordings import FormatError, Recording, TooLarge
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _write(folder: Path, recording: Recording, keep_prompts: bool, tally: Tally)
         tally.refused[str(error)] += 1
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    recording_files.write_over(path, data)
+    write_over(path, data)
     tally.written.append(path)
 
 

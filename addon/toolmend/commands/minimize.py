@@ -9,6 +9,7 @@ from rich.console import Console
 
 from toolmend import minimizing, recordings
 from toolmend.commands import recording_files
+from toolmend.mitm.whole_files import write_over
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
         small = minimizing.minimize(recording, lambda step: status.update(f"minimizing: {step}"))
     data = recordings.write(small)
     before, place = arguments.file.stat().st_size, arguments.output or arguments.file
-    recording_files.write_over(place, data)
+    write_over(place, data)
     print(f"{place}: {before} bytes before, {len(data)} now")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -61,15 +60,3 @@ def read_or_complain(command: str, path: Path) -> Recording | None:
     except FormatError as error:
         complain(command, f"{path}: {error}")
     return None
-
-
-def write_over(path: Path, data: bytes) -> None:
-    """Write a file in the place of one that may be there: it is the old one or the new one, never half of it."""
-    handle, name = tempfile.mkstemp(prefix=".toolmend-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)

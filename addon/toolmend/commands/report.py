@@ -13,6 +13,7 @@ from typing import Final
 
 from toolmend import __version__, recordings, report
 from toolmend.commands import recording_files
+from toolmend.mitm.whole_files import write_over
 from toolmend.model import Turn
 from toolmend.recordings import FormatError, Recording
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.write(text)
     else:
-        recording_files.write_over(arguments.output, text.encode())
+        write_over(arguments.output, text.encode())
     return 0
 
 
@@ -60,7 +61,7 @@ def _write_page(folder: Path, place: Path) -> int:
         except (OSError, FormatError) as error:
             recording_files.complain("report", f"{path}: {error}")
             code = 1
-    recording_files.write_over(place, html_report.render(found).encode())
+    write_over(place, html_report.render(found).encode())
     print(f"{place}: {len(found)} recordings")
     return code
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +15,7 @@ from threading import Semaphore
 from typing import Final
 
 from toolmend import recordings
+from toolmend.mitm.whole_files import write_new
 from toolmend.model import JsonObject
 
 logger = logging.getLogger("toolmend")
@@ -77,26 +76,6 @@ def _write_recording(folder: Path, recording: recordings.Recording, keep_prompts
     path.parent.mkdir(parents=True, exist_ok=True)
     write_new(path, data)
     logger.info(f"toolmend: recorded {path}")
-
-
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is whole or not there. A file that has come meanwhile stays as it is."""
-    handle, name = tempfile.mkstemp(prefix=".toolmend-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        try:
-            os.link(name, path)
-        except FileExistsError:
-            return
-        except OSError:
-            # A file system without hard links: the name was free a moment ago.
-            if not path.exists():
-                os.replace(name, path)
-                return
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _append(file: Path, entry: JsonObject) -> None:
