@@ -138,7 +138,7 @@ class Received:
 
     `kind` is "chat", "constrained" (it carries a schema), "render", or "other" (also what is refused); the first two
     are model calls.
-    `sent` are the body's bytes so far. `finished` is set when the answer is out, `gone` when the client left before.
+    `sent` are the body's bytes so far (before the client can have them). `finished` is set when the answer is out, `gone` when the client left before.
     """
 
     method: str
@@ -343,9 +343,10 @@ class FakeOllama:
                     await writer.drain()
                     return False
                 # Ollama sends no header before it has the first chunk.
+                # Noted before it goes out: whoever has read it finds it noted.
+                received.sent += chunk
                 writer.write(head + (chunk if whole else b"%x\r\n%s\r\n" % (len(chunk), chunk)))
                 head = b""
-                received.sent += chunk
                 await writer.drain()
                 if answer.pause:
                     await asyncio.sleep(answer.pause)
