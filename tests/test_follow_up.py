@@ -16,7 +16,7 @@ from toolmend.follow_up import Answered, FollowUp, Questions, Reply
 from toolmend.model import Fault, Json, JsonObject, Outcome, Repair, Request, ToolCall, Turn
 from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
-from toolmend.upstreams import Server
+from toolmend.upstreams import CAPABILITIES, Server
 
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/api/chat", "/v1/chat/completions", "/v1/responses", "/v1/messages"
 EVENT: JsonObject = {
@@ -178,6 +178,19 @@ class TestWhatIsAsked:
             "state": {"enum": ["open", "done"]},
         }
         assert asked["place"]["properties"] == {"room": {"const": "B2"}, "floor": {"type": "integer"}}
+
+    def test_the_whole_of_a_value_whose_schema_is_put_together(self) -> None:
+        place: JsonObject = {"allOf": [{"type": "object", "properties": {"floor": {"type": "integer"}}}]}
+        parameters: JsonObject = {"type": "object", "properties": {"place": place, "title": {"type": "string"}}}
+        book: JsonObject = {"type": "function", "function": {"name": "book", "parameters": parameters}}
+        call = ToolCall("c", "book", {"place": {"floor": "top"}, "title": "Plan"})
+        asked = arguments_of(ask(broken(call, ("/arguments/place/floor", "type")), tools=[book]))["properties"]
+        whole: JsonObject = {
+            "type": "object",
+            "properties": {"floor": {"type": "integer"}},
+            "additionalProperties": False,
+        }
+        assert asked == {"place": whole, "title": {"const": "Plan"}}
 
     def test_all_arguments_when_they_are_no_object(self) -> None:
         outcome = broken(ToolCall("c", "read_file", '{"path": "a'), ("/arguments", "syntax"))
@@ -378,6 +391,14 @@ class TestTheReply:
         mended = event(title="P", days=1, steps=[{"text": "a", "state": "open"}, {"text": "b", "state": "done"}])
         assert answer.outcome.turn.calls == (mended,)
 
+    def test_a_member_that_is_not_allowed_is_not_asked_for_and_does_not_stay(self) -> None:
+        call = ToolCall("call_1", "read_file", {"whole": True})
+        outcome = broken(call, ("/arguments/path", "required"), ("/arguments/whole", "additionalProperties"))
+        assert arguments_of(ask(outcome)) == READ
+        _, answer = run(questions(outcome), chat_reply(envelope("read_file", path="a")))
+        assert answer is not None
+        assert answer.outcome.turn.calls == (ToolCall("call_1", "read_file", {"path": "a"}),)
+
     @pytest.mark.parametrize(
         "reply",
         [
@@ -441,6 +462,13 @@ class TestTheReply:
         assert answer is not None
         assert answer.outcome.turn.text.strip() == "I look."
 
+    def test_what_was_left_of_the_call_in_the_thinking_goes(self) -> None:
+        turn = Turn(thinking="I look.\n<tool_call>not valid json</tool_call>", finish="stop")
+        outcome = Outcome(turn, (), (Fault("/thinking", "unreadable", ""),))
+        _, answer = run(questions(outcome), chat_reply(envelope("read_file", path="a")))
+        assert answer is not None
+        assert answer.outcome.turn.thinking.strip() == "I look."
+
     def test_what_was_repaired_before_is_still_said(self) -> None:
         before = Repair("coerce", "/calls/0/arguments/title", 1, "Plan")
         _, answer = run(questions(replace(MISSING, repairs=(before,))), chat_reply(GOOD))
@@ -497,6 +525,16 @@ class TestFailing:
         assert run(questions(MISSING, server=server), reply) == (["constrained"], None)
         assert server.model("m").failures == 1
 
+    def test_a_part_that_comes_back_in_another_form_leaves_the_turn(self) -> None:
+        outcome = broken(event(title="P", days=1, place={"room": "B2"}), ("/arguments/place/floor", "required"))
+        reply = chat_reply(envelope("create_event", title="P", days=1, place="upstairs"))
+        assert run(questions(outcome), reply) == (["constrained"], None)
+
+    def test_a_server_that_carries_no_schema_is_not_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = replace(CAPABILITIES["vllm"], asked_on={})
+        monkeypatch.setattr("toolmend.upstreams.CAPABILITIES", {"vllm": other})
+        assert questions(MISSING, MESSAGES, server=Server("vllm")).next(None) is None
+
     @pytest.mark.parametrize(
         ("reply", "refused"),
         [
@@ -544,6 +582,14 @@ class TestWithoutAParser:
         assert answer.outcome.turn.calls == (MENDED,)
         again = run(questions(MISSING, server=server), render_reply(HARMONY), raw_reply({"title": "Plan", "days": 3}))
         assert again[0] == ["render", "raw"]
+
+    def test_a_model_that_meant_none_of_the_tools_may_say_so_there_too(self) -> None:
+        server = Server()
+        server.model("m").loses_schema = True
+        outcome = Outcome(Turn(finish="stop"), (), (Fault("/text", "invented-tool", ""),))
+        prompt = render_reply("<|im_start|>assistant\n")
+        kinds, answer = run(questions(outcome, server=server), prompt, raw_reply(envelope("none_of_these_tools")))
+        assert (kinds, answer, server.model("m").failures) == (["render", "raw"], None, 0)
 
     def step(self, outcome: Outcome, prompt: str, path: str = CHAT, **more: Any) -> FollowUp:
         server = Server()

@@ -6,6 +6,7 @@ import pytest
 
 from toolmend.model import Json, JsonObject
 from toolmend.ollama_messages import images_of, to_ollama_chat, to_openai_chat
+from toolmend.surfaces.wire import object_of, objects_of
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
 PARAMETERS: JsonObject = {"type": "object", "properties": {"room": {"type": "string"}}}
@@ -31,9 +32,27 @@ def anthropic(*given: Json, **more: Json) -> Json:
     return messages("anthropic-messages", messages=[*given], max_tokens=9, **more)
 
 
+def shape_of(tools: Json) -> list[tuple[Json, list[str]]]:
+    """Return each tool's name and its parameters' names."""
+    functions = [object_of(tool.get("function")) for tool in objects_of(tools)]
+    return [(one["name"], list(object_of(object_of(one["parameters"]).get("properties")))) for one in functions]
+
+
 def test_a_body_of_api_chat_stays_as_it_is() -> None:
     document: JsonObject = {"model": "m", "messages": [], "options": {"num_ctx": 8}, "anything": 1}
     assert to_ollama_chat("ollama-chat", document) == document
+
+
+def test_a_chat_completion_stays_as_it_is() -> None:
+    document: JsonObject = {"model": "m", "messages": [], "logit_bias": {}, "anything": 1}
+    assert to_openai_chat("openai-chat", document) == document
+
+
+def test_a_chat_completion_without_tools_says_nothing_of_tools() -> None:
+    assert to_openai_chat("ollama-chat", {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+    }
 
 
 class TestChatCompletions:
@@ -91,6 +110,43 @@ class TestChatCompletions:
             }
         ) == [{"role": "user", "content": "What is this?"}, {"role": "user", "content": "", "images": [PIXEL]}]
 
+    def test_sound_goes_where_images_go_and_other_parts_are_left_out(self) -> None:
+        parts: list[Json] = [
+            {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}},
+            {"type": "file", "file": {"file_id": "f1"}},
+            {"type": "text", "text": "What do they say?"},
+        ]
+        assert completion({"role": "user", "content": parts}) == [
+            {"role": "user", "content": "", "images": ["UklGRg=="]},
+            {"role": "user", "content": "What do they say?"},
+        ]
+
+    def test_calls_hang_on_the_last_part_of_their_message(self) -> None:
+        parts: list[Json] = [{"type": "text", "text": "Let me see."}, {"type": "text", "text": "Booking."}]
+        call: JsonObject = {"id": "c1", "function": {"name": "book_room", "arguments": {"room": "B2"}}}
+        assert completion({"role": "assistant", "content": parts, "tool_calls": [call]}) == [
+            {"role": "assistant", "content": "Let me see."},
+            {"role": "assistant", "content": "Booking.", "tool_calls": [call]},
+        ]
+
+    def test_a_result_has_the_name_it_gives_or_that_of_the_call_with_its_id(self) -> None:
+        calls: list[Json] = [
+            {"id": "c1", "function": {"name": "book_room", "arguments": "{}"}},
+            {"id": "c2", "function": {"name": "free_room", "arguments": "{}"}},
+        ]
+        given = completion(
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "c1", "name": "reserve", "content": "1"},
+            {"role": "tool", "tool_call_id": "c2", "content": "2"},
+            {"role": "tool", "tool_call_id": "c3", "content": "3"},
+        )
+        assert isinstance(given, list)
+        assert given[1:] == [
+            {"role": "tool", "content": "1", "tool_name": "reserve", "tool_call_id": "c1"},
+            {"role": "tool", "content": "2", "tool_name": "free_room", "tool_call_id": "c2"},
+            {"role": "tool", "content": "3", "tool_call_id": "c3"},
+        ]
+
     def test_a_result_in_parts_loses_its_id_as_it_does_there(self) -> None:
         part: JsonObject = {"type": "text", "text": "done"}
         assert completion({"role": "tool", "tool_call_id": "c1", "content": [part]}) == [
@@ -104,10 +160,17 @@ class TestChatCompletions:
         chat = to_ollama_chat("openai-chat", {"model": "m", "messages": [], "reasoning_effort": effort})
         assert chat.get("think") == think
 
-    def test_a_response_format_becomes_a_format(self) -> None:
-        given: JsonObject = {"type": "json_schema", "json_schema": {"name": "a", "schema": PARAMETERS}}
+    @pytest.mark.parametrize(
+        ("given", "wanted"),
+        [
+            ({"type": "json_schema", "json_schema": {"name": "a", "schema": PARAMETERS}}, PARAMETERS),
+            ({"type": "json_object"}, "json"),
+            ({"type": "text"}, None),
+        ],
+    )
+    def test_a_response_format_becomes_a_format(self, given: JsonObject, wanted: Json) -> None:
         chat = to_ollama_chat("openai-chat", {"model": "m", "messages": [], "response_format": given})
-        assert chat["format"] == PARAMETERS
+        assert chat.get("format") == wanted
 
 
 class TestResponses:
@@ -161,6 +224,45 @@ class TestResponses:
             {"role": "tool", "content": "done", "tool_call_id": "c1"},
         ]
 
+    def test_thinking_and_images_of_such_a_text_go_to_the_call_too(self) -> None:
+        content: list[Json] = [
+            {"type": "output_text", "text": "This one."},
+            {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+        ]
+        assert responses(
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "reasoning", "encrypted_content": "Hm."},
+            {"type": "message", "role": "assistant", "content": content},
+            {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        ) == [
+            {
+                "role": "assistant",
+                "content": "This one.",
+                "images": [PIXEL],
+                "thinking": "Hm.",
+                "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": {}}}],
+            },
+            {"role": "tool", "content": "done", "tool_call_id": "c1"},
+        ]
+
+    def test_reasoning_goes_to_the_text_behind_it_and_what_is_no_message_is_left_out(self) -> None:
+        assert responses(
+            {"type": "reasoning", "encrypted_content": "Greet."},
+            {"type": "item_reference", "id": "msg_1"},
+            {"role": "assistant", "content": "Hello."},
+            {"role": "user", "content": "Hi."},
+        ) == [
+            {"role": "assistant", "content": "Hello.", "thinking": "Greet."},
+            {"role": "user", "content": "Hi."},
+        ]
+
+    def test_a_text_format_becomes_a_format(self) -> None:
+        given: JsonObject = {"format": {"type": "json_schema", "name": "a", "schema": PARAMETERS}}
+        assert to_ollama_chat("openai-responses", {"model": "m", "input": "", "text": given})["format"] == PARAMETERS
+        assert "format" not in to_ollama_chat(
+            "openai-responses", {"model": "m", "input": "", "text": {"format": {"type": "text"}}}
+        )
+
     def test_reasoning_at_the_end_is_a_message(self) -> None:
         assert responses({"type": "reasoning", "encrypted_content": "Hm."}) == [
             {"role": "assistant", "content": "", "thinking": "Hm."}
@@ -190,6 +292,10 @@ class TestResponses:
             {"type": "function", "function": {"name": "mail.send", "parameters": PARAMETERS}},
             {"type": "custom", "function": {"name": "patch", "parameters": {}}},
         ]
+
+    def test_the_built_in_search_is_a_function_that_takes_a_query(self) -> None:
+        document: JsonObject = {"model": "m", "input": "", "tools": [{"type": "web_search"}]}
+        assert shape_of(to_ollama_chat("openai-responses", document)["tools"]) == [("web_search", ["query"])]
 
 
 class TestMessages:
@@ -263,6 +369,17 @@ class TestMessages:
             {"type": "function", "function": {"name": "now", "parameters": {}}},
             {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}},
         ]
+
+    def test_the_built_in_search_takes_the_place_of_a_tool_of_its_name(self) -> None:
+        mine: JsonObject = {"name": "web_search", "input_schema": PARAMETERS}
+        tools: list[Json] = [{"type": "web_search_20250305", "name": "web_search"}, mine, {"name": "f"}]
+        document: JsonObject = {"model": "m", "messages": [], "tools": tools}
+        assert shape_of(to_ollama_chat("anthropic-messages", document)["tools"]) == [
+            ("web_search", ["query"]),
+            ("f", []),
+        ]
+        alone = to_ollama_chat("anthropic-messages", {**document, "tools": [mine]})
+        assert shape_of(alone["tools"]) == [("web_search", ["room"])]
 
     @pytest.mark.parametrize(
         ("wish", "think"),

@@ -118,6 +118,7 @@ SINGLE = [
     (Repair("names", "/calls/0/name", "functions.read_file", "read_file"), 'name "functions.read_file" -> "read_file"'),
     (Repair("wire", "/calls/0/id", "", "call_x", "missing"), 'id "" -> "call_x" (missing)'),
     (Repair("choose", "/calls/0", None, {}, "constrained"), "made by the schema on the request"),
+    (Repair("choose", "/calls/0", None, {"name": "read_file", "arguments": {}}), "the text was its arguments"),
 ]  # fmt: skip
 
 
@@ -125,6 +126,13 @@ SINGLE = [
 def test_each_kind_of_repair_has_its_words(repair: Repair, words: str) -> None:
     assert said(repair) == f"read_file repaired: {words}"
     assert report.say_repair(repair) == words
+
+
+def test_an_error_that_no_call_was_wanted_for_is_said_to_be_taken_away() -> None:
+    gone = Repair("choose", "/error", "tool 'x' not found", None, "a call, and tool_choice is none")
+    words = "error taken away (a call, and tool_choice is none)"
+    assert report.say_repair(gone) == words
+    assert said(gone, turn=Turn(text="Hi.", finish="stop")) == f"answer repaired: {words}"
 
 
 def test_a_call_that_was_removed_is_named_though_it_is_no_longer_there() -> None:
@@ -249,6 +257,26 @@ def test_an_error_or_a_text_in_place_of_a_call_is_in_the_entry_too() -> None:
         "as the agent got it\n  (no call)\n\n"
         "left broken\n  server-error: failed to parse JSON\n\n"
         "questions asked: 1"
+    )
+
+
+def test_a_call_is_explained_with_a_line_for_each_argument() -> None:
+    came = (
+        ToolCall("call_1", "write_file", {"path": "ä.txt", "lines": ["a", 1]}),
+        ToolCall("call_2", "read_file", '{"path": "a\n"'),
+        ToolCall("call_3", "get_time", None),
+    )
+    received = Turn(calls=came, finish="tool_calls")
+    repair = Repair("parse", "/calls/1/arguments", "", {"path": "a"}, "missing closers")
+    outcome = Outcome(Turn(calls=(ToolCall("call_2", "read_file", {}),), finish="tool_calls"), (repair,))
+    assert report.explain(report.entry("ollama-chat", "m", received, outcome, 0)) == (
+        "toolmend: ollama-chat m: repaired\n\n"
+        "as the model sent it\n"
+        '  write_file\n    path: "ä.txt"\n    lines: ["a", 1]\n'
+        '  read_file\n    {"path": "a\n    "\n'
+        "  get_time\n    null\n\n"
+        "as the agent got it\n  read_file\n\n"
+        "repairs\n  parse: arguments read (missing closers)"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Surface
 from toolmend.tool_choice import Prepared, judge, prepare, read_envelope
-from toolmend.upstreams import Kind, Server
+from toolmend.upstreams import CAPABILITIES, Kind, Server
 
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/api/chat", "/v1/chat/completions", "/v1/responses", "/v1/messages"
 READ: JsonObject = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -184,6 +185,14 @@ class TestConstrain:
         assert got.path is None
         assert got.constrained is None
 
+    def test_a_server_that_carries_schemas_on_chat_completions_alone_answers_first(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = replace(CAPABILITIES["ollama"], asked_on={"anthropic-messages": COMPLETIONS})
+        monkeypatch.setattr("toolmend.upstreams.CAPABILITIES", {"ollama": other})
+        got = prepared(MESSAGES, body(MESSAGES, {"type": "any"}), force="constrain")
+        assert got == Prepared(body(MESSAGES, None))
+
     def test_a_model_that_loses_schemas_answers_first(self) -> None:
         server = Server()
         server.model("m").loses_schema = True
@@ -249,6 +258,13 @@ class TestTheAnswer:
         gone = Repair("choose", "/calls/1", shown(TIMING)[0], None, "parallel calls are off")
         judged = judge(Outcome(turn), asked("auto", parallel_tool_calls=False))
         assert judged == Outcome(Turn(calls=(READING,), finish="tool_calls"), (gone,))
+
+    def test_what_was_said_of_the_text_stays_when_a_call_goes(self) -> None:
+        turn = Turn(text="Hi", calls=(READING, TIMING), finish="tool_calls")
+        taken = Repair("recover", "/text", "Hi <tool_call>", "Hi", "hermes")
+        gone = Repair("choose", "/calls/1", shown(TIMING)[0], None, "parallel calls are off")
+        judged = judge(Outcome(turn, (taken,)), asked("auto", parallel_tool_calls=False))
+        assert judged == Outcome(Turn(text="Hi", calls=(READING,), finish="tool_calls"), (taken, gone))
 
     @pytest.mark.parametrize("finish", ["stop", "length"])
     def test_required_without_a_call_is_a_fault(self, finish: Any) -> None:

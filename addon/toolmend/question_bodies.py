@@ -90,8 +90,7 @@ class Bodies:
 
         With the choice at none, the tools stay in the prompt and nothing but the schema constrains the answer.
         """
-        if asked.get("tools"):
-            asked = surface.with_choice(asked, ToolChoice("none"))
+        asked = surface.with_choice(asked, ToolChoice("none"))
         for name, value in thinking_off.items():
             own = asked.get(name)
             asked[name] = {**own, **value} if isinstance(own, dict) and isinstance(value, dict) else value

@@ -278,18 +278,20 @@ def explain(entry: JsonObject) -> str:
     for title, key in (("as the model sent it", "sent"), ("as the agent got it", "delivered")):
         lines += ["", title, *_said_calls(entry, key)]
     for title, key in (("repairs", "repairs"), ("left broken", "faults")):
-        found = entry.get(key)
-        if isinstance(found, list) and found:
-            lines += ["", title, *(f"  {_said(item)}" for item in found)]
+        if found := _objects(entry, key):
+            lines += [
+                "",
+                title,
+                *(f"  {item.get('rung') or item.get('keyword')}: {item.get('said')}" for item in found),
+            ]
     if entry.get("follow_ups"):
         lines += ["", f"questions asked: {entry['follow_ups']}"]
     return "\n".join(plain(line) for line in lines)
 
 
 def _said_calls(entry: JsonObject, key: str) -> list[str]:
-    calls = entry.get(key)
-    if isinstance(calls, list) and calls:
-        return [line for call in calls if isinstance(call, dict) for line in _said_call(call)]
+    if calls := _objects(entry, key):
+        return [line for call in calls for line in _said_call(call)]
     if key == "sent":
         said = [f"{name}: {entry[name]}" for name in ("text", "error") if name in entry] or ["(nothing)"]
         return [f"  {line}" for text in said for line in text.splitlines()]
@@ -306,11 +308,10 @@ def _said_call(call: JsonObject) -> list[str]:
     return [f"  {call.get('name')}", *(f"    {line}" for line in inner)]
 
 
-def _said(item: Json) -> str:
-    if not isinstance(item, dict):
-        return ""
-    kind = item.get("rung") or item.get("keyword")
-    return f"{kind}: {item.get('said')}"
+def _objects(entry: JsonObject, key: str) -> list[JsonObject]:
+    """Return the objects that an entry lists: whatever a log has become, reading it does not fail."""
+    listed = entry.get(key)
+    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def verdict(outcome: Outcome) -> str:

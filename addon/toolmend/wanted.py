@@ -211,11 +211,9 @@ class Wanted:
 def wanted_calls(outcome: Outcome, request: Request, defs: JsonObject) -> tuple[Wanted, ...]:
     """Say which calls to ask for, in their order: each broken one, or a new one when there is none to mend.
 
-    What their schemas point to is added to `defs`.
+    Something is left to ask about in the outcome. What their schemas point to is added to `defs`.
     """
     faults, calls = asking_faults(outcome), outcome.turn.calls
-    if not faults:
-        return ()
     broken = sorted({index for fault in faults if (index := call_index(fault.path)) is not None})
     if not broken or any(fault.keyword == "tool-choice" for fault in faults):
         declinable = MAY_BE_NONE.issuperset(fault.keyword for fault in faults)
