@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -292,6 +296,91 @@ def test_which_outcomes_are_kept(which: Any, kept: tuple[bool, ...]) -> None:
     assert tuple(worth_keeping(outcome, which) for outcome in (Outcome(Turn()), REPAIRED, LEFT)) == kept
 
 
+# Extracting
+
+
+def har_entry(path: str = "/api/chat", sent: str | None = None, **content: str) -> dict[str, Any]:
+    """Write an entry as a browser or a proxy does; `content` is that of the answer."""
+    body = json.dumps(REQUEST) if sent is None else sent
+    return {
+        "startedDateTime": "2026-07-14T10:00:00Z",
+        "request": {"url": f"http://gpu7:11434{path}", "headers": [], "postData": {"text": body}},
+        "response": {
+            "status": 200,
+            "headers": [{"name": "Content-Type", "value": "application/json"}],
+            "content": content or {"text": BROKEN.decode()},
+        },
+    }
+
+
+def extracted(*entries: dict[str, Any], which: Any = "repaired") -> tuple[list[Recording], extracting.Found]:
+    found = extracting.Found()
+    file = io.BytesIO(json.dumps({"log": {"entries": entries}}).encode())
+    return [*extracting.find(extracting.read_entries(extracting.read_har(file), found), which, found)], found
+
+
+def packed(data: bytes) -> dict[str, str]:
+    return {"text": base64.b64encode(data).decode(), "encoding": "base64"}
+
+
+def test_only_chats_with_tools_whose_outcome_is_wanted_are_extracted() -> None:
+    valid = {"text": answer({"title": "Plan", "minutes": 30}).decode()}
+    entries = [
+        har_entry(),
+        har_entry("/api/tags"),
+        har_entry("/api/chat/", **valid),
+        har_entry(sent=json.dumps({**REQUEST, "tools": []})),
+    ]
+    kept, found = extracted(*entries)
+    assert [json.loads(one.original.request) for one in kept] == [REQUEST]
+    assert [one.outcome.turn.calls[0].arguments for one in kept] == [
+        {"title": "Plan", "minutes": 30, "to": ["a@example.com"]}
+    ]
+    assert found == extracting.Found(exchanges=4, chats=3, with_tools=2, kept=1)
+    assert [one.original.path for one in extracted(*entries, which="all")[0]] == ["/api/chat", "/api/chat"]
+
+
+def test_our_own_questions_and_delivered_answers_are_not_extracted() -> None:
+    recording = recorded(BROKEN)
+    entries = json.loads(dump(recording))["log"]["entries"]
+    kept, found = extracted(*entries)
+    assert len(entries) == 2
+    assert [one.original.body for one in kept] == [BROKEN]
+    assert (found.exchanges, found.chats) == (2, 1)
+
+
+def test_a_compressed_answer_is_read() -> None:
+    kept, _ = extracted(har_entry(**packed(gzip.compress(BROKEN))))
+    assert [one.original.body for one in kept] == [BROKEN]
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (har_entry(**packed(b"\x1f\x8bbroken")), "the answer is compressed and cannot be read: "),
+        (har_entry(sent=""), "the request is no JSON: "),
+        (har_entry(sent="[1]"), "the request is list, expected a JSON object"),
+        (har_entry(sent="{}"), "the request is none of ollama-chat: "),
+        (har_entry(none=""), "the answer is empty"),
+        ({"request": {}}, "no HAR entry: 'response'"),
+        ({**har_entry(), "response": None}, "no HAR entry: expected an object, not None"),
+    ],
+)
+def test_what_cannot_be_extracted_is_counted_with_its_reason(entry: dict[str, Any], why: str) -> None:
+    kept, found = extracted(entry, har_entry())
+    (reason,) = found.skipped
+    assert (len(kept), found.skipped[reason], reason[: len(why)]) == (1, 1, why)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_har"), [(b'{"log"', True), (b'\xef\xbb\xbf \n{"log"', True), (b"1234:8:version;", False), (b"", False)]
+)
+def test_a_har_file_is_told_by_how_it_begins(head: bytes, is_har: bool) -> None:
+    assert extracting.is_har(head) is is_har
+
+
+# Formats
+
 # Formats
 
 
@@ -299,6 +388,17 @@ def edited(change: dict[str, object]) -> bytes:
     document = json.loads(dump(recorded(BROKEN)))
     document["log"]["entries"][0]["_toolmend"].update(change)
     return json.dumps(document).encode()
+
+
+def with_entry(place: str, change: dict[str, object]) -> bytes:
+    """Change the request or the response of the first entry."""
+    document = json.loads(dump(recorded(BROKEN)))
+    document["log"]["entries"][0][place].update(change)
+    return json.dumps(document).encode()
+
+
+def with_role(role: str) -> bytes:
+    return with_entry("response", {"headers": [{"name": "X-Toolmend-Role", "value": role}]})
 
 
 @pytest.mark.parametrize(
@@ -317,6 +417,19 @@ def edited(change: dict[str, object]) -> bytes:
         (edited({"surface": "openai-responses"}), "surface is 'openai-responses', but /api/chat is none of its"),
         (edited({"chunks": [[3, 0]]}), "chunks add up to 3 bytes, the answer has"),
         (edited({"chunks": [[-3, 0]]}), "chunks hold .*, expected .bytes, milliseconds."),
+        (with_role("middle"), "X-Toolmend-Role is 'middle', expected one of original, follow-up, delivered"),
+        (with_role("delivered"), "the first entry is delivered, expected original"),
+        (with_entry("request", {"postData": "none"}), "no HAR file: expected an object, not 'none'"),
+        (with_entry("request", {"postData": {"text": "["}}), "the request is no JSON: "),
+        (with_entry("request", {"postData": {"text": "[1]"}}), "the request is list, expected a JSON object"),
+        (
+            with_entry("response", {"content": {"text": "<html>" + " " * (len(BROKEN) - 6)}}),
+            "the answer is none of ollama-chat",
+        ),
+        (
+            with_entry("response", {"content": {"text": "QUFB=", "encoding": "base64"}}),
+            "an answer is said to be base64 and is not",
+        ),
     ],
 )
 def test_a_file_that_is_no_recording_is_a_clear_error(data: bytes, said: str) -> None:
@@ -351,6 +464,34 @@ def test_another_outcome_than_expected_is_shown_as_a_diff() -> None:
     problem = checking.problems(changed)["outcome-as-expected"]
     assert '- "faults": ["type /calls/0/arguments/to"]' in problem.replace("\n-  ", "").replace("\n- ]", "]")
     assert '+ "faults": []' in problem
+
+
+def test_each_check_says_what_comes_out_otherwise() -> None:
+    """Here the checks are given another answer than the recording's own."""
+    recording = recorded(BROKEN)
+    own, other = replay(recording), replay(recorded(answer({"title": "Plan", "minutes": 45})))
+    elsewhere = replace(own, delivered=other.delivered)
+    lost = replace(own, outcome=Outcome(own.outcome.turn))
+    assert CHECKS["same-however-cut"](recording, own) is None
+    assert str(CHECKS["same-however-cut"](recording, lost)).startswith(
+        "cut whole, it comes out otherwise: --- as recorded\n+++ otherwise\n"
+    )
+    assert '+  "coerce /calls/0/arguments/minutes"' in str(CHECKS["same-however-cut"](recording, lost))
+    assert re.fullmatch(
+        r"cut whole, the client gets something else: calls is .*\"minutes\": 30.*, expected .*\"minutes\": 45.*",
+        str(CHECKS["same-however-cut"](recording, elsewhere)),
+    )
+    assert CHECKS["second-pass-changes-nothing"](recording, replace(own, delivered=BROKEN)) == (
+        "a second pass changes the answer: coerce /calls/0/arguments/minutes, coerce /calls/0/arguments/to"
+    )
+    assert str(CHECKS["whole-and-streamed-agree"](recording, lost)).startswith("streamed it comes out otherwise: ")
+    assert str(CHECKS["whole-and-streamed-agree"](recording, elsewhere)).startswith(
+        "streamed the client gets something else: calls is "
+    )
+    assert CHECKS["valid-stays-the-same-bytes"](recording, lost) == "nothing was repaired, and yet other bytes go out"
+    assert str(CHECKS["client-gets-the-outcome"](recording, elsewhere)).startswith(
+        "the client gets something else: calls is "
+    )
 
 
 # Redaction keeps what is broken

@@ -366,6 +366,22 @@ def test_a_property_named_description_keeps_its_schema() -> None:
     ]
 
 
+def test_tools_inside_of_tools_keep_their_schemas_and_what_is_no_tool_its_shape() -> None:
+    schema: Any = {"type": "object", "properties": {"to": {"type": "string", "description": "For Anne"}}}
+    tools: Any = [
+        {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send", "parameters": schema}]},
+        {"type": "mcp", "tools": "all of Anne's"},
+        "search for Anne",
+    ]
+    shaped: Any = shape_request({"model": "m", "tools": tools})
+    schema = {"type": "object", "properties": {"to": {"type": "string", "description": "[8 characters]"}}}
+    assert shaped["tools"] == [
+        {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send", "parameters": schema}]},
+        {"type": "mcp", "tools": "[13 characters]"},
+        "[15 characters]",
+    ]
+
+
 def test_a_description_that_the_model_called_a_tool_by_is_kept() -> None:
     tool: Any = {
         "type": "function",
@@ -390,6 +406,9 @@ def test_a_rendered_prompt_becomes_its_shape_and_keeps_the_tags_at_its_end() -> 
     assert shape_reply(b'{"response":"{}","context":[1,2]}') == b'{"response": "{}", "context": []}'
     assert shape_reply(b'{"message":{"content":"x"}}') == b'{"message":{"content":"x"}}'
     assert shape_reply(b"no JSON") == b"no JSON"
+    other = b'{"_debug_info":{"rendered_template":["I am Anne"],"at":3}}'
+    assert json.loads(shape_reply(other)) == {"_debug_info": {"rendered_template": ["[9 characters]"], "at": 3}}
+    assert json.loads(shape_reply(b'{"_debug_info":"Anne"}')) == {"_debug_info": "[4 characters]"}
 
 
 def test_what_a_responses_answer_repeats_of_its_request_is_taken_out() -> None:

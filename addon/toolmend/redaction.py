@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toolmend.body_texts import View, decode, views
-from toolmend.private_values import NEUTRAL_HOST, Found, find
+from toolmend.private_values import Found, find
 
 CLASSES: Final = ("abc", "def", "ghijklmnopqrstuvwxyz", "ABCDEF", "GHIJKLMNOPQRSTUVWXYZ", "123456789")
 CLASS_OF: Final = {char: chars for chars in CLASSES for char in chars}
@@ -160,8 +160,6 @@ class Redactor:
 
     def _host(self, host: str) -> str:
         """Make a neutral host name, label by label, so that hosts of one domain stay hosts of one domain."""
-        if NEUTRAL_HOST.fullmatch(host):
-            return host
         labels = host.split(".")
         kept = labels[-1:] if len(labels) > 1 else []
         return ".".join([self._label(label) for label in labels[: len(labels) - len(kept)]] + kept)
