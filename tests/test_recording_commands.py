@@ -18,6 +18,8 @@ import pytest
 
 from toolmend import cli, html_report, minimizing, recordings
 
+pytest_plugins = ["pytester"]
+
 TESTS = Path(__file__).resolve().parent
 FOLDER = TESTS.parent / "recordings"
 EXAMPLE = FOLDER / "ollama-chat" / "qwen3-integer-and-lists-as-text.har"
@@ -330,6 +332,20 @@ def test_a_page_of_nothing_says_so() -> None:
     assert "There is nothing in this folder yet" in html_report.render([])
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("generic-json-cut-inside-a-string", ["generic-json: 1 left broken", "cut: 1 left broken"]),
+        ("generic-required-choice-not-met", ["generic: 1 followed up", "read_file: 1 followed up"]),
+        ("hunyuan-leaked-call", ["hunyuan: 1 repaired", "get_weather: 1 repaired"]),
+        ("kimi-valid-string-that-holds-json", ["kimi: 1 valid as sent", "None.", "None: all were valid as sent."]),
+    ],
+)
+def test_the_page_says_how_each_turn_ended(name: str, said: list[str]) -> None:
+    text = html_report.render([(name, recordings.load((FOLDER / "openai-chat" / f"{name}.har").read_bytes()))])
+    assert [words for words in said if words not in text] == []
+
+
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -420,6 +436,8 @@ def test_fewest_leaves_what_cannot_go() -> None:
         "openai-responses/qwen3-tool-name-in-camel-case",
         "ollama-chat/gpt-oss-call-in-the-error-with-single-quotes",
         "ollama-chat/qwen3-swallowed-call-without-closing-tag",
+        "anthropic-messages/gpt-oss-required-field-missing",
+        "openai-chat/qwen3-valid-template-that-is-only-shown",
     ],
 )
 def test_what_is_minimized_shows_the_same_and_holds(name: str) -> None:
@@ -458,7 +476,9 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_another_project_runs_its_own_folder(folder: Path) -> None:
+@pytest.fixture
+def theirs(folder: Path) -> Path:
+    """Be in another project: a test, a folder with a recording that holds and one that does not, another HAR file."""
     mine = folder / "recorded" / "deep"
     mine.mkdir(parents=True)
     shutil.copy(EXAMPLE, mine / "good.har")
@@ -466,6 +486,11 @@ def test_another_project_runs_its_own_folder(folder: Path) -> None:
     edit(mine / "bad.har", expected={"calls": [], "repairs": [], "faults": []})
     (folder / "test_theirs.py").write_text("def test_theirs():\n    pass\n")
     (folder / "other.har").write_text("{}")
+    return folder
+
+
+def test_another_project_runs_its_own_folder(theirs: Path) -> None:
+    folder = theirs
     done = run_pytest(folder, "--toolmend-recordings", "recorded", "test_theirs.py")
     assert "1 failed, 12 passed" in done.stdout, done.stdout + done.stderr
     assert "recorded/deep/bad.har::outcome-as-expected" in done.stdout
@@ -478,3 +503,22 @@ def test_a_folder_that_is_not_there_is_a_usage_error(folder: Path) -> None:
     done = run_pytest(folder, "--toolmend-recordings", "nowhere")
     assert done.returncode == 4
     assert "--toolmend-recordings: nowhere is no folder" in done.stderr
+
+
+def test_the_plugin_gives_a_test_for_each_check_of_each_recording(
+    theirs: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same, within this process."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.chdir(theirs)
+    plugin = ("-p", "toolmend.pytest_plugin", "-p", "no:cacheprovider")
+    ran = pytester.inline_run(*plugin, "--toolmend-recordings", "recorded", "test_theirs.py", f"--rootdir={theirs}")
+    passed, skipped, failed = ran.listoutcomes()
+    assert (len(passed), skipped) == (12, [])
+    (problem,) = failed
+    assert problem.nodeid == "recorded/deep/bad.har::outcome-as-expected"
+    assert problem.longreprtext.startswith("bad.har: --- expected\n+++ now\n")
+    alone = pytester.inline_run(*plugin, "test_theirs.py", f"--rootdir={theirs}")
+    alone.assertoutcome(passed=1)
+    assert pytester.inline_run(*plugin, "--toolmend-recordings", "nowhere").ret == pytest.ExitCode.USAGE_ERROR
+    assert capsys.readouterr().err == "ERROR: --toolmend-recordings: nowhere is no folder\n\n"

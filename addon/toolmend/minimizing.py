@@ -190,15 +190,13 @@ def _long_texts(value: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str 
 
 
 def _replaced(value: Json, path: tuple[str | int, ...]) -> Json:
+    """Return a copy in which the text at a place is short."""
     match value, path:
-        case str(), ():
-            return value[:SHORT_TEXT]
         case dict(), (str(key), *rest):
             return {**value, key: _replaced(value[key], tuple(rest))}
         case list(), (int(index), *rest):
             return [_replaced(part, tuple(rest)) if at == index else part for at, part in enumerate(value)]
-        case _:
-            return value
+    return str(value)[:SHORT_TEXT]
 
 
 def _fewer_frames(recording: Recording, holds: Judge) -> Recording:
