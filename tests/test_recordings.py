@@ -427,7 +427,7 @@ def with_role(role: str) -> bytes:
             "the answer is none of ollama-chat",
         ),
         (
-            with_entry("response", {"content": {"text": "QUFB=", "encoding": "base64"}}),
+            with_entry("response", {"content": {"text": "<html>", "encoding": "base64"}}),
             "an answer is said to be base64 and is not",
         ),
     ],
