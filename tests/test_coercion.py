@@ -123,6 +123,10 @@ LEFT: list[tuple[str, Json, Json]] = [
     ("another number but for its point", allowed("11", "12"), "1.1"),
     ("another number but for its sign", allowed("1", "2"), "-1"),
     ("another version but for its last letter", allowed("gpt-4o", "gpt-3"), "gpt-4"),
+    ("nothing where a value is asked for", allowed("low", "high"), None),
+    ("several allowed values where one is asked for", allowed("low", "high"), ["low", "high"]),
+    ("an allowed value in a page of text", allowed("low", "high"), "low" + " " * 5_000),
+    ("a word that goes on long after an allowed one", allowed("celsius", "kelvin"), "celsiusandfahrenheit"),
     ("another name but for its symbol", allowed("c", "python"), "c++"),
     ("the opposite by how it begins", allowed("increase", "hold"), "decrease"),
     ("the opposite by how it begins, in long words", allowed("ascending", "random"), "descending"),
@@ -198,6 +202,17 @@ def test_a_default_is_filled_in_for_a_required_member_only() -> None:
     assert coerce({}, schema, "/x") == Coerced({"a": 3}, (Repair("coerce", "/x/a", None, 3, "default"),))
 
 
+def test_the_only_value_of_a_required_member_is_filled_in() -> None:
+    schema = members("kind", "mode", "path", kind={"const": "file"}, mode={"enum": ["r"]}, path=TEXT)
+    assert coerce({"path": "x"}, schema, "/x") == Coerced(
+        {"path": "x", "kind": "file", "mode": "r"},
+        (
+            Repair("coerce", "/x/kind", None, "file", "only value"),
+            Repair("coerce", "/x/mode", None, "r", "only value"),
+        ),
+    )
+
+
 def test_a_default_that_does_not_fit_is_not_filled_in() -> None:
     arguments: Json = {}
     assert coerce(arguments, members("a", a={"type": "integer", "default": "x"})).value is arguments
@@ -219,6 +234,15 @@ def test_what_can_be_mended_is_mended_beside_what_cannot() -> None:
     assert coerce({"a": "1", "b": "x"}, schema).value == {"a": 1, "b": "x"}
 
 
+def test_what_can_be_mended_is_mended_beside_a_change_that_would_break_something_else() -> None:
+    """Left out, `unit` would be missed by `size`: so it stays, and the size becomes a number all the same."""
+    schema = {**members(size=WHOLE, unit=WHOLE, at=WHOLE), "dependentRequired": {"size": ["unit"]}}
+    assert coerce({"size": "1", "unit": "", "at": "2"}, schema, "/x") == Coerced(
+        {"size": 1, "unit": "", "at": 2},
+        (Repair("coerce", "/x/size", "1", 1), Repair("coerce", "/x/at", "2", 2)),
+    )
+
+
 def test_references_are_followed_also_into_themselves() -> None:
     schema: Json = {
         "$defs": {"Node": members("n", n=WHOLE, next={"$ref": "#/$defs/Node"})},
@@ -228,6 +252,16 @@ def test_references_are_followed_also_into_themselves() -> None:
         "n": 1,
         "next": {"n": 2, "next": {"n": 3}},
     }
+
+
+def test_what_stands_deep_inside_is_mended_as_well_and_at_once() -> None:
+    node: Json = closed("path", path=TEXT, next={"$ref": "#/$defs/Node"})
+    schema: Json = {"$defs": {"Node": node}, "$ref": "#/$defs/Node"}
+    given: Json = {"filePath": "x"}
+    wanted: Json = {"path": "x"}
+    for _ in range(20):
+        given, wanted = {"filePath": "x", "next": given}, {"path": "x", "next": wanted}
+    assert coerce(given, schema).value == wanted
 
 
 # Keys
@@ -277,6 +311,8 @@ def test_surplus_members_are_dropped_only_where_the_schema_forbids_them() -> Non
     assert coerce(arguments, closed("path", path=TEXT), "/x") == Coerced(
         {"path": "x"}, (Repair("keys", "/x/encoding", "utf-8", None, "left out"),)
     )
+    optional: Json = {"type": "object", "properties": {"path": TEXT}, "additionalProperties": False}
+    assert coerce(arguments, optional).value == {"path": "x"}
 
 
 def test_surplus_members_that_are_all_that_was_said_are_not_dropped() -> None:
@@ -315,6 +351,8 @@ def test_a_number_becomes_text_as_the_model_wrote_it() -> None:
     assert coerce(unclear, schema, written='{"version": 3.10, "note": "not 3.1"}').value is unclear
     made: Json = {"version": 6}
     assert coerce(made, schema, written='{"version": 2*3}').value is made
+    two = members("a", "b", a=TEXT, b=TEXT)
+    assert coerce({"a": 1.5, "b": 2}, two, written='{"a": 1.50, "b": 2}').value == {"a": "1.50", "b": "2"}
 
 
 def test_the_body_of_a_json_file_may_come_as_an_object() -> None:
@@ -322,6 +360,11 @@ def test_the_body_of_a_json_file_may_come_as_an_object() -> None:
     assert coerce({"path": "cfg.json", "content": {"debug": True}}, schema).value == {
         "path": "cfg.json",
         "content": '{"debug": true}',
+    }
+    files = members("files", files=items(members("path", "text", path=TEXT, text=TEXT)))
+    given: Json = {"files": [{"path": "a.txt", "text": "A"}, {"path": "b.json", "text": {"n": 1}}]}
+    assert coerce(given, files).value == {
+        "files": [{"path": "a.txt", "text": "A"}, {"path": "b.json", "text": '{"n": 1}'}]
     }
     other: Json = {"path": "cfg.py", "content": {"debug": True}}
     assert coerce(other, schema).value is other

@@ -33,7 +33,6 @@ from toolmend.repair.schema import (
 from toolmend.repair.unwrapping import CONTAINERS
 from toolmend.repair.whole_numbers import whole_numbers
 
-MAX_ROUNDS: Final = 8
 MAX_SINGLE: Final = 24
 MAX_BRANCHES: Final = 64
 MAX_STEPS: Final = 80_000
@@ -116,12 +115,13 @@ class _Mender:
         return self.nested > MAX_NESTED or steps_taken() > self.last_step
 
     def settle(self, value: Json, check: Validator, about: str = "") -> tuple[Json, list[Edit]]:
-        """Mend a value as far as it goes: in rounds, because what was text may hold what is to be mended."""
+        """Mend a value as far as it goes: in rounds, because what was text may hold what is to be mended.
+
+        It ends: each round leaves fewer problems than the one before.
+        """
         done: list[Edit] = []
         problems = check.problems(value)
-        for _ in range(MAX_ROUNDS):
-            if not problems or self.exhausted:
-                break
+        while problems and not self.exhausted:
             edits = self.edits(problems, value, check, about)
             taken, value, left = self.take(edits, problems, value, check)
             if not taken:
@@ -228,9 +228,8 @@ class _Mender:
 
     def choose(self, problem: Problem, check: Validator, about: str) -> Edit | None:
         """Find the one allowed value that is meant."""
-        allowed = problem.expected if problem.keyword == "enum" else [problem.expected]
-        if not isinstance(allowed, list):
-            return None
+        listed = problem.expected if problem.keyword == "enum" else None
+        allowed = listed if isinstance(listed, list) else [problem.expected]
         after = nearest(problem.value, allowed)
         if after is None and not (None in allowed and _says_nothing(problem)):
             return None
