@@ -60,6 +60,7 @@ SNAPPED: list[tuple[str, str, tuple[str, ...]]] = [
     ("get_waether", "get_weather", ("get_weather",)),
     ("get_weathor", "get_weather", ("get_weather",)),
     ("sortlist", "sort_list", ("sort_list",)),
+    ("getwether", "get_weather", ("get_weather",)),
 ]
 
 
@@ -194,6 +195,8 @@ HINTS: list[tuple[str, Json, bool]] = [
     ("function_name", {}, True),
     ("python", {}, True),
     ("tts", {"text": "<reply text>"}, True),
+    ("tts", {"text": ""}, True),
+    ("tts", {"text": "", "voice": "low"}, False),
 ]
 
 

@@ -34,6 +34,11 @@ FAULTY: list[tuple[str, Json, Json, list[tuple[str, str]]]] = [
     ("a schema that is false", {"properties": {"a": False}}, {"a": 1}, [("/a", "not")]),
     ("a pattern", {"pattern": "^[a-z]+$"}, "A", [("", "pattern")]),
     ("members by pattern", {"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n": "1"}, [("/n", "type")]),
+    ("a member that no pattern knows", {"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n": 1, "m": 2}, [("/m", "additionalProperties")]),
+    ("members of a map", {"properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": "y", "c": 3}, [("/a", "type")]),
+    ("a reference through a list", {"allOf": [DAY], "properties": {"d": {"$ref": "#/allOf/0"}}}, {"hour": 1, "d": {}}, [("/d/hour", "required")]),
+    ("items that must differ", {"uniqueItems": True}, [1, 2, 1], [("", "uniqueItems")]),
+    ("a member that another one needs", {"dependentRequired": {"a": ["b"]}}, {"a": 1}, [("", "dependentRequired")]),
 ]  # fmt: skip
 
 
@@ -90,6 +95,7 @@ def test_what_is_no_schema_accepts_everything(schema: Json) -> None:
 HOSTILE: list[tuple[str, Json, Json]] = [
     ("a pattern that backtracks", {"pattern": "^(a+)+$"}, "a" * 100_000 + "b"),
     ("a pattern with a choice", {"pattern": "^(a|a)*$"}, "a" * 100_000 + "b"),
+    ("a pattern with a group in a group", {"pattern": "^((a+))+$"}, "a" * 100_000 + "b"),
     ("a pattern of many stars", {"pattern": "(.*)(.*)(.*)(.*)x"}, "b" * 100_000),
     ("ten thousand branches", {"anyOf": [{"const": number} for number in range(10_000)]}, -1),
     ("branches of branches", {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 100}}, "$ref": "#/$defs/a"}, 1),
@@ -117,6 +123,33 @@ def test_a_schema_is_made_ready_once() -> None:
     schema: Json = {"type": "object"}
     assert validator(schema) is validator(schema)
     assert validator(schema) is validator({"type": "object"})
+
+
+def test_schemas_without_number_are_told_apart() -> None:
+    schemas: list[Json] = [{"type": "object", "required": [f"member{number}"]} for number in range(600)]
+    for number, schema in enumerate(schemas):
+        assert found({}, schema) == [(f"/member{number}", "required")]
+    assert found({}, schemas[0]) == [("/member0", "required")]
+
+
+def test_a_fault_shows_no_more_of_a_long_list_or_object_than_what_it_is() -> None:
+    messages = [
+        faults(value, schema)[0].message
+        for value, schema in (
+            ([*range(9)], {"type": "string"}),
+            (dict.fromkeys("abcdefghi", 1), {"type": "string"}),
+            ([1, 2], {"type": "string"}),
+        )
+    ]
+    assert messages == [" is a list, expected string", " is an object, expected string", " is [1, 2], expected string"]
+
+
+def test_a_reference_is_followed_to_what_it_means_and_a_loop_to_nothing() -> None:
+    day: Json = {"$ref": "#/$defs/Day"}
+    check = validator({"$defs": {"Day": DAY, "Loop": {"$ref": "#/$defs/Loop"}}, "properties": {"day": day}})
+    assert check.resolve(day).get("required") == ["hour"]
+    assert check.resolve({"$ref": "#/$defs/Loop"}) == {}
+    assert check.resolve(True) == {}
 
 
 def test_a_pointer_escapes_its_steps() -> None:

@@ -327,6 +327,13 @@ def test_bytes_of_something_else_are_refused(surface: Any, raw: bytes) -> None:
         surface.codec(surface.read_request({"model": "m"}), "json").read(raw)
 
 
+@pytest.mark.parametrize("raw", [b"<html>\n\n", b"event: x\n<html>\n\n", b'{"error":"no"}\n\n'])
+@pytest.mark.parametrize("surface", [CHAT, RESPONSES, MESSAGES], ids=lambda surface: surface.name)
+def test_lines_that_no_event_has_are_refused(surface: Any, raw: bytes) -> None:
+    with pytest.raises(DecodeError):
+        surface.codec(surface.read_request({"model": "m"}), "sse").read(raw)
+
+
 @pytest.mark.parametrize(
     "raw", [b": ping\n\n", b"\n\n", b"data: [DONE]\n\n", b"event: x\n\n", b"retry: 5\n\n", b"data:\n\n"]
 )
@@ -708,6 +715,8 @@ def test_only_the_tapped_member_is_taken_out() -> None:
     tokens = b',"logprobs":[{"token":"<","bytes":[60]},{"token":"f"}]'
     assert OLLAMA.untap(line % (arguments, tokens), True) == ((line % (arguments, b""),), "<f")
     assert OLLAMA.untap(line % (arguments, b""), True) == ((line % (arguments, b""),), "")
+    first = b'{"logprobs":[{"token":"<"}],"message":{"role":"assistant","content": "<"},"done":false}\n'
+    assert OLLAMA.untap(first, True) == ((b'{"message":{"role":"assistant","content": "<"},"done":false}\n',), "<")
     assert CHAT.untap(b"data: [DONE]\n\n", True) == ((b"data: [DONE]\n\n",), "")
     assert OLLAMA.untap(b'{"logprobs": broken', True) == ((b'{"logprobs": broken',), "")
     assert MESSAGES.untap(b"data: {}\n\n", True) == ((b"data: {}\n\n",), "")

@@ -348,6 +348,60 @@ def test_an_error_lost_in_mid_stream_gives_way_to_a_call() -> None:
         )
 
 
+def test_the_last_chunk_stays_one_where_it_says_something_too() -> None:
+    """As vLLM and llama-server end an answer: the last words and the reason in one chunk."""
+    opened, end = chunk('{"role":"assistant","content":""}'), "data: [DONE]\n\n"
+    body = opened + chunk(calls(ENTRY % "{}")) + chunk('{"content":"Done."}', '"stop"') + end
+    renamed = (ENTRY % "{}").replace('"name":"f"', '"name":"g"')
+    turn = Turn("Done.", calls=(ToolCall("call_a", "g", {}),), finish="tool_calls")
+    for passed in (0, 1):
+        assert rewrite(CHAT, body.encode(), turn, passed).decode() == (
+            opened + chunk(calls(renamed)) + chunk('{"content":"Done."}', '"tool_calls"') + end
+        )
+
+
+def test_text_that_passed_with_its_count_is_not_said_again() -> None:
+    said = chunk('{"role":"assistant","content":"Hi"}', more=',"usage":{"completion_tokens":1}')
+    end = chunk("{}", '"stop"') + "data: [DONE]\n\n"
+    turn = Turn("Hi", calls=(ToolCall("call_a", "f", {}),), finish="stop")
+    assert rewrite(CHAT, (said + end).encode(), turn, passed=1).decode() == (
+        said + chunk(f'{{"tool_calls":[{ENTRY % "{}"}]}}') + chunk("{}", '"tool_calls"') + "data: [DONE]\n\n"
+    )
+
+
+def test_an_error_event_gives_way_to_the_call_it_spoke_of() -> None:
+    message = '{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":0}}'
+    error = '{"type":"api_error","message":"error parsing tool call"}'
+    opened = f'event: message_start\ndata: {{"type":"message_start","message":{message}}}\n\n'
+    failed = f'event: error\ndata: {{"type":"error","error":{error}}}\n\n'
+    response = '{"id":"resp_1","object":"response","status":"in_progress","output":[]}'
+    created = (
+        f'event: response.created\ndata: {{"type":"response.created","response":{response},"sequence_number":0}}\n\n'
+    )
+    progress = created.replace("created", "in_progress").replace('"sequence_number":0', '"sequence_number":1')
+    broken = 'event: error\ndata: {"type":"error","code":"x","message":"no","param":null}\n\n'
+    for surface, before, error_event in ((MESSAGES, opened, failed), (RESPONSES, created + progress, broken)):
+        assert decode(surface, (before + error_event).encode()).error is not None
+        written = rewrite(surface, (before + error_event).encode(), Turn(calls=(NEW,), finish="tool_calls"))
+        CHECKS[surface.name](written)
+        assert written.startswith(before.encode())
+        assert decode(surface, written).error is None
+        assert essence(decode(surface, written)) == ("", "", [("call_new", "read_file", '{"path": "a.py"}')])
+
+
+def test_a_comment_stays_where_it_stood() -> None:
+    def event(kind: str, **members: Json) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **members}, separators=(',', ':'))}\n\n"
+
+    response: JsonObject = {"id": "resp_1", "output": []}
+    opening = event("response.created", response=response, sequence_number=0)
+    opening += ": keep-alive\n\n" + event("response.in_progress", response=response, sequence_number=1)
+    end = event("response.completed", response=response, sequence_number=2)
+    written = rewrite(RESPONSES, (opening + end).encode(), Turn(calls=(NEW,), finish="stop"))
+    assert written.startswith(opening.encode())
+    assert essence(decode(RESPONSES, written)) == ("", "", [("call_new", "read_file", '{"path": "a.py"}')])
+
+
 def test_counts_are_made_only_for_a_client_that_asked() -> None:
     for asked in (True, False):
         document: JsonObject = {"model": "m", "stream": True, "stream_options": {"include_usage": asked}}

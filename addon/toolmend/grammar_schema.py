@@ -304,7 +304,7 @@ def _later(one: Json, other: Json) -> Json:
 
 def _merged_properties(one: Json, other: Json) -> Json:
     if not isinstance(one, dict) or not isinstance(other, dict):
-        return other
+        return other if isinstance(other, dict) else one
     merged = dict(one)
     for name, value in other.items():
         before = merged.get(name)
