@@ -244,18 +244,11 @@ class _Search:
     def in_error(self, raw: str) -> list[ToolCall]:
         """Read the calls in an error's raw text; none unless every one of them fits."""
         calls: list[ToolCall] = []
-        name, start = "", 0
-        for header in [*HEADER.finditer(raw), None]:
-            part = raw[start : header.start() if header else len(raw)]
-            if part.strip():
-                inner = self.in_part(part, name)
-                if not inner:
-                    return self.in_dialect(raw)
-                calls += inner
-            if header is None:
-                break
-            recipient = RECIPIENT.search(header[0])
-            name, start = recipient[1] if recipient else "", header.end()
+        for name, part in _messages(raw):
+            inner = self.in_part(part, name)
+            if not inner:
+                return self.in_dialect(raw)
+            calls += inner
         return calls
 
     def in_part(self, text: str, name: str) -> list[ToolCall]:
@@ -350,6 +343,16 @@ def _ends_in_value(raw: str) -> bool:
 
 def _is_cut(raw: str) -> bool:
     return raw.lstrip().startswith(("{", "[")) and lenient_json.is_cut(raw)
+
+
+def _messages(raw: str) -> list[tuple[str, str]]:
+    """Cut a text at the headers of messages: each with the tool that its header names, "" when it names none."""
+    headers = [*HEADER.finditer(raw)]
+    recipients = [RECIPIENT.search(header[0]) for header in headers]
+    names = ["", *(recipient[1] if recipient else "" for recipient in recipients)]
+    starts, ends = [0, *(header.end() for header in headers)], [*(header.start() for header in headers), len(raw)]
+    parts = zip(names, starts, ends, strict=True)
+    return [(name, raw[start:end]) for name, start, end in parts if raw[start:end].strip()]
 
 
 def _values(text: str) -> list[Json]:
