@@ -102,6 +102,19 @@ UNREADABLE = (
     ("invented brackets", '[[tool_call: run] command: "a"][tool_call: run] command: "b"]'),
     ("second of two", f"<tool_call>{OBJECT}</tool_call>\n<tool_call>\nnot valid json\n</tool_call>"),
     ("argument beside its object", '{"save_note": {"title": "a"}, "body": "b"}'),
+    ("list of words in a block", '<tool_call>["run"]</tool_call>'),
+    ("pythonic operator", "[run(command=@x)]"),
+    ("pythonic number with letters", "[calc(x=12abc)]"),
+    ("pythonic number beyond all", "[calc(x=1e999)]"),
+    ("pythonic key that is a list", "[plan(steps=['a'], options={[1]: 2})]"),
+    ("pythonic set for arguments", "[run({'a'})]"),
+    ("pythonic lists without end", f"[plan(steps={'[' * 80}{']' * 80})]"),
+    ("gemma 4 lists without end", f"<|tool_call>call:plan{{steps:{'[' * 80}{']' * 80}}}<tool_call|>"),
+    ("gemma 4 objects without end", f"<|tool_call>call:plan{{options:{'{a:' * 80}1{'}' * 80}}}<tool_call|>"),
+    ("harmony words, garbage", 'assistantcode{"steps": [a b c'),
+    ("command-r list of numbers", "Action: ```json\n[1]\n```"),
+    ("react list", 'Action: plan\nAction Input: ["a"]'),
+    ("react nothing in quotes", 'Action: run\nAction Input: ""'),
 )
 
 
@@ -125,6 +138,8 @@ CUT = (
     ("glm", "<tool_call>run\n<arg_key>command</arg_key>\n<arg_value>ls -"),
     ("glm in a key", "<tool_call>get_forecast\n<arg_key>place</arg_key>\n<arg_value>Turin</arg_value>\n<arg_key>da"),
     ("gemma 4", '<|tool_call>call:run{command:<|"|>ls -'),
+    ("gemma 4 word", "<|tool_call>call:calc{x:nul"),
+    ("gemma 4 number", "<|tool_call>call:calc{x:12"),
     ("pythonic", '[run(command="ls -'),
     ("lfm2", "<|tool_call_start|>[get_forecast(place='Turin', days"),
     (
@@ -305,6 +320,16 @@ PROSE = (
     ("assignment", "x = get_forecast(place='Turin')"),
     ("definition in python", "def get_forecast(place='Turin'):\n    return 1"),
     ("action in prose", "Action: we should run it.\nNothing else."),
+    ("echo of another tool's call", '[Calling tool: delete_all({"x": 1})]'),
+    ("expressions on a line of prose", 'Well, get_forecast(place="Turin") now()'),
+    ("list of tool calls that are none", '{"tool_calls": [{"x": 1}]}'),
+    ("list of tool calls that are words", '{"tool_calls": ["run"]}'),
+    ("empty list behind a marker", "[TOOL_CALLS] []"),
+    ("tag with words in it", "<function that runs it>"),
+    ("element of another function", '<function>delete_all</function>\n{"x": 1}'),
+    ("name and braces without end", "run{garbage"),
+    ("name and braces", "run{garbage}"),
+    ("pythonic expression that cannot be read, after prose", "Well:\n[run(command=@x)]"),
     ("thought and template", "Use the format:\nAction: run\nAction Input: the command\nObservation: the result"),
     ("mustache", "{{name}} and {{arguments}}"),
     ("latex", "\\frac{a}{b} = {c}"),
@@ -408,6 +433,11 @@ def test_the_call_in_all_that_the_model_wrote_is_found(
 )
 def test_all_that_the_model_wrote_may_be_an_answer(text: str) -> None:
     assert found(text, whole=True) is None
+
+
+def test_a_plan_of_which_one_call_does_not_fit_is_only_shown() -> None:
+    wrong = '{"name": "run", "arguments": {"speed": 3}}'
+    assert found(f"I'll do it.\n\n1. Look:\n\n{OBJECT}\n\n2. Then:\n\n{wrong}\n\n3. Go on by yourself:") is None
 
 
 def test_calls_between_the_steps_of_a_plan_are_asked_for_again() -> None:
