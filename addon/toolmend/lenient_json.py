@@ -55,7 +55,7 @@ PLAIN_ESCAPES = re.compile(r'(?:[^\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\Z')
 DRIVE = re.compile(r"[A-Za-z]:\\")
 CONTROL = re.compile(r"[\x00-\x1f]")
 SURROGATE = re.compile("[\ud800-\udfff]")
-FENCE = re.compile(r"\s*```[ \t]*(?:\w+)?[ \t]*\n?(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
+FENCE = re.compile(r"\s*```[ \t]*(?:\w++[ \t]*)?\n?")
 OPEN_FENCE = re.compile(r"\s*```[ \t]*(?:json\w*)?[ \t]*\n", re.IGNORECASE)
 LABEL = re.compile(r"\s*json\w?\s*(?=[\[{])", re.IGNORECASE)
 ESCAPED_WHOLE = re.compile(r"\s*[\[{][\[{\s]*\\+\"")
@@ -88,7 +88,8 @@ def parse(text: str) -> Parsed | None:
     """
     if (strict := _strict(text)) is not None:
         return _once_more(strict)
-    if (fence := FENCE.match(text)) and not FENCE.match(fence[1]) and (inner := parse(fence[1])) is not None:
+    fenced = _fenced(text)
+    if fenced is not None and _fenced(fenced) is None and (inner := parse(fenced)) is not None:
         return Parsed(inner.value, ("fence", *inner.liberties))
     if (escaped := _unescaped_whole(text)) is not None:
         return escaped
@@ -178,6 +179,14 @@ def _once_more(parsed: Parsed) -> Parsed:
     if inner is None or not isinstance(inner.value, dict | list):
         return parsed
     return Parsed(inner.value, ("encoded twice", *inner.liberties))
+
+
+def _fenced(text: str) -> str | None:
+    """Return what stands in the fence that a text is; None when it is none."""
+    opened, whole = FENCE.match(text), text.rstrip()
+    if opened is None or not whole.endswith("```") or opened.end() > len(whole) - 3:
+        return None
+    return whole[opened.end() : -3].rstrip(" \t").removesuffix("\n")
 
 
 def _unescaped_whole(text: str) -> Parsed | None:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from toolmend.dialects.blocks import Block
 from toolmend.dialects.json_calls import names_tool
-from toolmend.dialects.positions import INTENT
-from toolmend.dialects.source import Source, blank_start
+from toolmend.dialects.positions import INTENT, blank_start
+from toolmend.dialects.source import Source
 from toolmend.dialects.table import DIALECTS, Dialect
 from toolmend.dialects.walk import walker_for
 from toolmend.model import Tool, ToolCall
@@ -88,7 +88,7 @@ def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
 
 JSON_FORMS = ("json", "hermes", "mistral", "name and json", "named", "deepseek", "kimi-k2", "llama3-json")
 
-STEP = re.compile(r"^\s*(?:\d+[.)]|step \d+)", re.IGNORECASE | re.MULTILINE)
+STEP = re.compile(r"^[^\S\n]*+(?:\d+[.)]|step \d+)", re.IGNORECASE | re.MULTILINE)
 THOUGHT = re.compile(r"\s*(?:<(think|thinking|seed:think)>|<\|START_THINKING\|>|\[THINK\]|<\|channel>\s*thought)")
 THOUGHT_END = re.compile(r"</(?:think|thinking|seed:think)>|<\|END_THINKING\|>|\[/THINK\]|<channel\|>")
 RESPONSE = re.compile(r"<\|(?:START|END)_RESPONSE\|>")
@@ -114,8 +114,9 @@ def _planned(text: str, shown: list[Block], blocks: list[Block], fits: Fits) -> 
     """
     passed = [block for block in shown if block.calls and not block.example and block.form.endswith("json")]
     planned = [*passed, *(block for block in blocks if block.calls)]
-    steps = STEP.findall(text)
-    if not passed or len(planned) < 2 or not (blocks or len(steps) > 1) or not INTENT.search(text[: passed[0].start]):
+    if not passed or len(planned) < 2 or not (blocks or len(STEP.findall(text)) > 1):
+        return None
+    if not INTENT.search(text[: passed[0].start].lower()):
         return None
     if not all(fits(found) for block in planned for found in block.calls):
         return None

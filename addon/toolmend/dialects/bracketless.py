@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, blank_end, call
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, call
 from toolmend.dialects.xml_calls import text_value
 from toolmend.model import JsonObject
 

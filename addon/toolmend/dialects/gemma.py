@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from toolmend.dialects.positions import blank_end
 from toolmend.dialects.pythonic import unescaped
-from toolmend.dialects.source import Broken, Reading, Source, blank_end, call, properties
+from toolmend.dialects.source import Broken, Reading, Source, call, properties
 from toolmend.model import Json, JsonObject, Tool
 
 DEPTH: Final = 64
-HEAD = re.compile(r":?\s*call:\s*(?P<name>[\w.:/ -]{1,120}?)\s*(?=\{)", re.IGNORECASE)
+HEAD = re.compile(r":?\s*call:\s*(?P<name>[\w.:/ -]{1,120}?)\s*+(?=\{)", re.IGNORECASE)
 ANGLE = re.compile(r"(?P<name>[\w.:/-]{1,120})(?=\{\s*+[\w$-]++\s*:\s*(?:<\|[\"']\|>|<escape>))")
 QUOTE = re.compile(r"<\|[\"'“”]\|>|<escape>|<\|\\\"\|>")
 OPEN_QUOTE = re.compile(r"<(?:\|(?:[\"'“”]\|?)?|e(?:s(?:c(?:a(?:pe?)?)?)?)?)?\Z")
@@ -18,8 +19,10 @@ JSON_STRINGS: Final = {
     '"': re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL),
     "'": re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL),
 }
-KEY = re.compile(r"[\"'`]?(?:<\|[\"']\|>|<escape>)?(?P<key>[\w$ .-]+?)(?:<\|[\"']\|>|<escape>)?[\"'`]?\s*+:\s*+")
-LAST = re.compile(r"\}\s*(?=<tool_call\|>|<turn\|>|<end_function_call>)")
+KEY = re.compile(
+    r"[\"'`]?(?:<\|[\"']\|>|<escape>)?(?P<key>[\w$ .-]{1,200}?)(?:<\|[\"']\|>|<escape>)?[\"'`]?\s{0,40}+:\s*+"
+)
+LAST = re.compile(r"\}\s*+(?=<tool_call\|>|<turn\|>|<end_function_call>)")
 BARE = re.compile(r"[^,{}\[\]<>\n]++")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 WORDS: Final[dict[str, Json]] = {

@@ -11,7 +11,8 @@ import re
 from typing import Final
 
 from toolmend import lenient_json
-from toolmend.dialects.source import Reading, Source, State, blank_end, call
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, State, call
 from toolmend.model import Json, ToolCall
 
 FORM: Final = "harmony"
@@ -23,19 +24,19 @@ RECIPIENT = re.compile(r"\bto=\s*(?:functions?[. ])?(?P<name>[\w.:/-]+)")
 TOKEN = re.compile(r"<\|(?:end|call|return|start|channel|eot|eom)\|>")
 ENDS = re.compile(r"(?:\s*<\|(?:end|call|return|eot|eom|endoftext)\|>)*\s*")
 REMAINS = re.compile(
-    r"(?:<\|(?:start|channel)\|>|assistant|commentary|analysis|\s)*+"
+    r"(?:<\|(?:start|channel)\|>|assistant|commentary|analysis|\s++){0,24}+"
     r"to=\s*(?:functions?[. ])?(?P<name>[\w:/-]+(?:\.[\w:/-]+)*?)"
-    r"(?:(?:<\|\w+\|>|commentary|analysis|assistant|json|code|\s)++)?(?=\{)"
+    r"(?:<\|\w+\|>|commentary|analysis|assistant|json|code|\s++){0,24}+(?=\{)"
 )
 OPEN_REMAINS = re.compile(
-    r"(?:assistant|commentary|analysis|\s)*+(?:t(?:o(?:=[\w.:/<|>-]{0,120}(?:\s+\w{0,12})*)?)?)?\Z"
+    r"(?:assistant|commentary|analysis|\s++){0,24}+(?:t(?:o(?:=[\w.:/<|>-]{0,120}+(?:\s++\w{0,12}+){0,12}+)?)?)?\Z"
 )
 GLUED = re.compile(
     r"(?:analysis|commentary|assistant)(?=[A-Z{<\"]|assistant|commentary|analysis|final|json|code|\s*to=)"
 )
 GLUED_OBJECT = re.compile(r"(?:assistant|commentary|analysis|json|code|final)+\s*(?=\{)")
 GLUED_FINAL: Final = "assistantfinal"
-GLUED_CALL = re.compile(r"assistant\s*(?:commentary|analysis)?\s*(?=to=)")
+GLUED_CALL = re.compile(r"assistant\s*+(?:(?:commentary|analysis)\s*+)?(?=to=)")
 
 
 def read_harmony(source: Source, at: int, *, inside: bool) -> Reading | None:
@@ -57,7 +58,7 @@ def _read_messages(source: Source, at: int) -> Reading:
     while position < len(text):
         header = HEADER.match(text, position)
         if header is None:
-            if calls and not text[position:].strip():
+            if calls and blank_end(text, position) == len(text):
                 break
             state: State = "cut" if OPEN_HEADER.match(text, position) and calls else "unreadable"
             return Reading(len(text), tuple(calls), state, FORM, marker=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, State, blank_end, call, decoded, folded, properties, words
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, State, call, decoded, folded, properties, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 NAME_KEYS: Final = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolmend.dialects.source import Reading, Source, blank_end, call, decoded
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, call, decoded
 from toolmend.model import Json, JsonObject
 
 CALL = re.compile(r"<\|open\|>\s*call\b(?P<attributes>[^<>|]{0,300})<\|sep\|>")

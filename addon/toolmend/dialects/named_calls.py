@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from toolmend.dialects.json_calls import looks_like_schema
-from toolmend.dialects.source import Reading, Source, blank_end, call
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, call
 from toolmend.dialects.tags import tag_at
 from toolmend.model import Json
 
@@ -20,7 +21,7 @@ NOISE: Final = frozenset(
     ("function", "functions", "assistant", "json", "code", "tool", "commentary", "analysis", "python", "")
 )
 LONGEST: Final = 160
-RECIPIENT = re.compile(r">>>[ \t:]*(?P<name>[\w.:-]+)[ \t]*\n?\s*(?=\{)")
+RECIPIENT = re.compile(r">>>[ \t:]*+(?P<name>[\w.:-]++)\s*+(?=\{)")
 
 
 def read_named(source: Source, at: int, *, inside: bool) -> Reading | None:

@@ -6,8 +6,8 @@ import re
 from typing import Final, Literal
 
 from toolmend.dialects.json_calls import may_be_call
-from toolmend.dialects.positions import announces, at_call_position, at_line_start, behind_sentence
-from toolmend.dialects.source import PREFIX, Source, blank_end
+from toolmend.dialects.positions import at_call_position, at_line_start, behind_sentence, blank_end
+from toolmend.dialects.source import PREFIX, Source
 from toolmend.dialects.tags import BRACKETS, may_become_tag, tag_at
 
 Answer = Literal["yes", "no", "wait"]
@@ -18,18 +18,20 @@ FUNCTOOLS = re.compile(r"functools\s*(?=\[)")
 OPEN_ECHO = re.compile(r"\[[\[\s]{0,64}+(?:[CcUuIiTtFf][\w ]{0,24}(?::\s*[\w.:/-]{0,100}\s?)?)?\Z")
 ECHO = re.compile(r"\[[\[\s]{0,64}+[\w ]{1,25}:")
 EXPRESSION = re.compile(r"(?P<name>[A-Za-z_][\w.:/-]*+)\s?(?P<open>\()?")
-RECIPIENT = re.compile(r">>>[ \t:]*[\w.:-]+[ \t]*\n?\s*\{")
-OPEN_RECIPIENT = re.compile(r">{1,3}[ \t:]*[\w.:-]{0,100}[ \t]*\n?\s{0,20}\Z")
+RECIPIENT = re.compile(r">>>[ \t:]*+[\w.:-]++\s*+\{")
+OPEN_RECIPIENT = re.compile(r">{1,3}[ \t:]*+[\w.:-]{0,100}+[ \t]*+\n?\s{0,20}+\Z")
 OPEN_WORD = re.compile(
     r"(?:minimax:tool_call>\s*)?(?:i[\w ]{0,11}(?:=(?:[\"'][\w.:/-]{0,100}[\"']?>?)?)?)?\Z|"
-    r"to=[\w.:<|>/-]{0,120}\s*(?:[\w<|>]*\s*){0,4}\Z|:?[cC]all:\s*[\w.:/ -]{0,120}\Z|"
-    r"\**Action\**\s*:?[^\n]{0,200}(?:\n\s*(?:\**(?:A[^\n]{0,20})?)?)?\Z|"
+    r"to=[\w.:<|>/-]{0,120}+\s*+(?:[\w<|>]++\s*+){0,4}+\Z|:?[cC]all:\s*+[\w.:/ -]{0,120}+\Z|"
+    r"\**Action\**\s*+:?[^\n]{0,200}+(?:\n\s*+(?:\**(?:A[^\n]{0,20})?)?)?\Z|"
     r"assistant\s{0,20}\Z|(?:assistant|analysis|commentary)[\w<|>=. ]{0,120}\Z|"
     r"[\w.:/-]{1,120}\s?\[?[A-Z_]{0,7}(?:<[|｜\w▁]{0,40})?\Z"
 )
-NAME_INSIDE = re.compile(r"\s*(?:<\w+>\s*)?[\w.:/-]{1,100}\s*</")
-OPEN_NAME_INSIDE = re.compile(r"\s*(?:<\w*\Z|(?:<\w+>\s*)?[\w.:/-]{0,100}\s*<?\Z)")
+NAME_INSIDE = re.compile(r"\s*+(?:<\w++>\s*+)?[\w.:/-]{1,100}+\s*+</")
+OPEN_NAME_INSIDE = re.compile(r"\s*+(?:<\w*+\Z|(?:<\w++>\s*+)?[\w.:/-]{0,100}+\s*+<?\Z)")
 BARE: Final = "{["
+PLAN = re.compile(r"\[\s*\{\s*\"tool_(?:call_id|name)\"")
+OPEN_PLAN = re.compile(r"\[\s*(?:\{\s*(?:\"(?:t(?:o(?:o(?:l\w*)?)?)?)?)?)?\Z")
 
 
 def opening(source: Source, at: int) -> Answer:
@@ -42,8 +44,9 @@ def opening(source: Source, at: int) -> Answer:
     if character == "[" and (answer := bracket_opening(source, at)) != "no":
         return answer
     if character in BARE:
-        position = bare_position(source, at)
-        return position if position == "no" else _both(position, payload_opening(source, at))
+        if not may_stand_bare(source, at) or (payload := payload_opening(source, at)) == "no":
+            return "no"
+        return _both(bare_position(source, at), payload)
     if text.startswith("functools", at):
         return functools_opening(source, at)
     return "yes" if word_position(source, at) else "no"
@@ -87,7 +90,7 @@ def functools_opening(source: Source, at: int) -> Answer:
     """Tell whether `functools` and an array of calls stand here."""
     match = FUNCTOOLS.match(source.text, at)
     if match is None:
-        return "wait" if not source.final and not source.text[at + 9 :].strip() else "no"
+        return "wait" if not source.final and blank_end(source.text, at + 9) == len(source.text) else "no"
     return (
         payload_opening(source, match.end())
         if OBJECTS.match(source.text, match.end())
@@ -125,6 +128,11 @@ def expression_opening(source: Source, at: int) -> Answer:
     return "wait" if open_name or OPEN_ECHO.match(text, at) else "no"
 
 
+def may_stand_bare(source: Source, at: int) -> bool:
+    """Tell whether a form without marker may begin here, if the words before it announce it."""
+    return source.starts(at) or at_call_position(source.text, at)
+
+
 def bare_position(source: Source, at: int) -> Answer:
     """Tell whether a form without marker may begin here: on its own line, or on that of the sentence announcing it.
 
@@ -135,10 +143,9 @@ def bare_position(source: Source, at: int) -> Answer:
         return "yes"
     if not behind_sentence(text, at):
         return "no"
-    if announces(text, at) or re.compile(r"\[\s*\{\s*\"tool_(?:call_id|name)\"").match(text, at):
+    if PLAN.match(text, at) or source.announced.before(at):
         return "yes"
-    begun = re.compile(r"\[\s*(?:\{\s*(?:\"(?:t(?:o(?:o(?:l\w*)?)?)?)?)?)?\Z").match(text, at)
-    return "wait" if begun and not source.final else "no"
+    return "wait" if not source.final and OPEN_PLAN.match(text, at) else "no"
 
 
 def word_position(source: Source, at: int) -> bool:

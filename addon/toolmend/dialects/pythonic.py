@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from toolmend.dialects.source import Broken, Reading, Source, State, blank_end, call, words
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Broken, Reading, Source, State, call, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 DEPTH: Final = 64

@@ -8,7 +8,8 @@ from typing import Final
 
 from toolmend import lenient_json
 from toolmend.dialects.json_calls import calls_in, looks_like_schema
-from toolmend.dialects.source import Reading, Source, blank_end, call, required
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, call, required
 from toolmend.dialects.xml_calls import only_text_parameter
 from toolmend.model import Json, Tool
 
@@ -57,7 +58,7 @@ def _read_input(source: Source, tool: Tool, at: int) -> Reading | None:
         return _read_inline(source, tool, at)
     labelled = INPUT.match(text, at)
     if labelled is None:
-        ended = not text[at:].strip() or re.compile(r"\s*\n\s*\**Observation").match(text, at)
+        ended = blank_end(text, at) == len(text) or re.compile(r"\s*\n\s*\**Observation").match(text, at)
         if not ended or required(tool):
             return None
         return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from toolmend import lenient_json
+from toolmend.dialects.positions import Announcements, blank_end
 from toolmend.model import Json, JsonObject, Tool, ToolCall
 
 State = Literal["calls", "unreadable", "cut", "clean"]
@@ -16,9 +17,8 @@ State = Literal["calls", "unreadable", "cut", "clean"]
 MARKERS: Final = 4096
 """How many different markers are remembered."""
 
-BLANK = re.compile(r"\s*+")
 NOT_ALNUM = re.compile(r"[\W_]+")
-BOUNDARY = re.compile(r"</|<[|｜]|<tool_call|<\w+\|>|```|\]<\]|\n\s*\n(?=[{<\[])|\[/?TOOL_CALLS\]|\Z")
+BOUNDARY = re.compile(r"</|<[|｜]|<tool_call|<\w+\|>|```|\]<\]|\n\s{0,40}\n(?=[{<\[])|\[/?TOOL_CALLS\]|\Z")
 BOUNDARIES: Final = 6
 EFFORT: Final = 24
 """How often a text may be gone over, all attempts together: what needs more is hostile, and is prose."""
@@ -86,6 +86,7 @@ class Source:
         self.open_end = cut or not final
         self.first = blank_end(text, 0) if blank_head else -1
         self.effort = EFFORT * len(text) + 100_000
+        self.announced = Announcements(text)
         self.tags: dict[str, Any] = {}  # what each marker of this text is: `tags.tag_at` keeps it here
         self._elements: dict[str, int] = {}
         self._exact = {tool.name: tool for tool in tools}
@@ -101,6 +102,7 @@ class Source:
         other.open_end = not final
         other.first = blank_end(text, 0) if blank_head else -1
         other.effort = EFFORT * len(text) + 100_000
+        other.announced = Announcements(text)
         other.tags = self.tags if len(self.tags) < MARKERS else {}
         other._elements = {}
         other._exact, other._folded = self._exact, self._folded
@@ -183,19 +185,6 @@ class Source:
                 return parsed.value, end
         self.spend(len(self.text) - at)
         return "cut" if lenient_json.is_cut(self.text[at:]) else "unreadable"
-
-
-def blank_end(text: str, at: int) -> int:
-    """Return the position of the next character that is no blank."""
-    match = BLANK.match(text, at)
-    return match.end() if match else at
-
-
-def blank_start(text: str, end: int) -> int:
-    """Return the position behind the last character before `end` that is no blank."""
-    while end and text[end - 1].isspace():
-        end -= 1
-    return end
 
 
 def properties(tool: Tool | None) -> JsonObject:

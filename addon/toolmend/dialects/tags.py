@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from toolmend.dialects.source import Source, blank_end, words
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Source, words
 
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
@@ -221,8 +222,8 @@ def _token(name: str, *, closing: bool) -> Kind | None:
 
 def may_become_tag(source: Source, at: int) -> bool:
     """Tell whether the text's end, from the position on, may be the beginning of a marker."""
-    match = PARTIAL_TAG.match(source.text, at)
-    if match is None or len(source.text) - at > 460:
+    match = PARTIAL_TAG.match(source.text, at) if len(source.text) - at <= 460 else None
+    if match is None:
         return False
     if match["lead"] and len(match["name"]) < 60:
         return True
@@ -288,7 +289,8 @@ RESULTS = re.compile(
 LAST_FENCE = re.compile(r"`{3,}\s*\Z")
 ROLE = re.compile(r"<\|im_start\|>\s*assistant\b|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>")
 HEADER = re.compile(
-    r"(?:<\|start\|>\s*\w*\s*)?to=[\w.:/-]{1,100}\s*(?:<\|(?:channel|constrain)\|>\s*\w*\s*)*<\|message\|>\s*(?=<|\Z)"
+    r"(?:<\|start\|>\s*+\w*+\s*+)?to=[\w.:/-]{1,100}+\s*+(?:<\|(?:channel|constrain)\|>\s*+\w*+\s*+)*+"
+    r"<\|message\|>\s*+(?=<|\Z)"
 )
 ROLE_WORD = re.compile(r"assistant[ \t]*\n\s*(?=[{\[<]|\Z)")
 STRAYS: Final = {

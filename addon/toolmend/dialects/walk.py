@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from toolmend.dialects.blocks import Block, read_block
 from toolmend.dialects.openings import FUNCTOOLS, opening, payload_opening, tag_opening, word_is_open
-from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, documents, is_shown_in
-from toolmend.dialects.source import Source, blank_end
+from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, blank_end, documents, is_shown_in
+from toolmend.dialects.source import Source
 from toolmend.dialects.table import DIALECTS
 from toolmend.dialects.tags import OPENERS, THOUGHT, plain, tag_at, thought_at
 from toolmend.model import Tool
@@ -27,7 +27,12 @@ NEAR: Final = 128
 """How much text must follow a bare form before it is clear that no second one follows."""
 
 FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)(?P<more>[^`\n]*)(?:\n|(?=[\[{<]))")
-WORDS_BEHIND: Final = {"weak": re.compile(r"(?:\s*[\w',.;:!?-]+){3}\s"), "tool": re.compile(r"\s*[^\s<{]")}
+THREE_WORDS = re.compile(
+    r"\s*+(?:[\w',.;:!?-]{3,}+|[\w',.;:!?-]{2}\s++[\w',.;:!?-]++|"
+    r"[\w',.;:!?-]\s++(?:[\w',.;:!?-]{2,}+|[\w',.;:!?-]\s++[\w',.;:!?-]++))\s"
+)
+"""Up to three words, or the beginning of one."""
+WORDS_BEHIND: Final = {"weak": THREE_WORDS, "tool": re.compile(r"\s*[^\s<{]")}
 OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
@@ -72,6 +77,16 @@ WORDS: Final = (*(word for dialect in DIALECTS for word in dialect.words), "func
 HEADS: Final = (*(re.escape(word) for dialect in DIALECTS for word in dialect.words if word[0].isalpha()), "functools")
 
 
+TRIGGERS: Final = (
+    r"`"
+    r"|<(?=\s{0,2}(?:[/\\|｜A-Za-z_▁-]|\Z))"  # what `tag_at` could read
+    r"|(?<![^\s.!?:…)\]>\"'”’*_`])[{\[]"  # what `at_call_position` could allow
+    r"|\[(?=[/TAEC]|\Z)"  # a marker in square brackets
+    r"|(?<!\S)>"
+    r"|\](?=<(?:\]|\Z))"
+)
+"""The characters with which something may begin that is looked at more closely."""
+
 LONGEST_NAME: Final = 256
 MOST_NAMES: Final = 4096
 """Names past these are no names that a model could write: looked for, they would cost more than the answer."""
@@ -95,7 +110,7 @@ class Walker:
         follows = r"(?=\s?\(|(?:[ ]{0,3}|\n[ ]{0,2})\{[\"'}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)"
         called = [rf"(?:(?:{'|'.join(NAMESPACES)})\.)?(?:{names}){follows}"] if names else []
         heads = "|".join([*HEADS, *called])
-        self.pattern = re.compile(rf"[<{{\[`>]|\](?=<(?:\]|\Z))|:call:|\*\*Action|(?<![\w.:])(?:{heads})")
+        self.pattern = re.compile(rf"{TRIGGERS}|:call:|\*\*Action|(?<![\w.:])(?:{heads})")
         self.words = sorted(
             {*WORDS, *(f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS)}
         )
@@ -176,9 +191,11 @@ class Walker:
         tail = len(source.text) - block.end
         if not source.final and self.may_grow(block, tail):
             return Wait()
+        if tail and not block.calls and not block.kept:
+            return Skip(max(block.end, at + 1))
         example = documents(source.text, block.start) or is_shown_in(source.text, block.start, block.end)
         shown = example or not (block.marker or self.ends_turn(source, block))
-        if not block.calls and not block.kept and (tail or shown):
+        if not block.calls and not block.kept and shown:
             return Skip(max(block.end, at + 1))
         return replace(block, shown=shown, example=example)
 
@@ -196,7 +213,7 @@ class Walker:
         They may behind an object that began the text, in a new paragraph (Llama 3).
         """
         text = source.text
-        if block.chatter or not text[block.end :].strip():
+        if block.chatter or blank_end(text, block.end) == len(text):
             return True
         gap = text[text.rfind("}", 0, block.end) + 1 : block.end]
         follows = block.whole and block.form == "json" and "\n" in gap
@@ -312,14 +329,14 @@ class Walker:
             return "no"
         if self.pattern.match(text, at):
             return "yes"
-        begun = self.begins_word(text[at:]) or "print(".startswith(text[at:])
+        begun = self.begins_word(text[at : at + self.longest + 1]) or "print(".startswith(text[at : at + 7])
         return "wait" if begun and not source.final else "no"
 
     def fenced(self, source: Source, at: int, fence: re.Match[str], block: Block) -> Block | Wait | None:
         """Return the block with the fence round it; None when more than calls is in it."""
         text, label = source.text, fence["label"].lower()
         closing = re.compile(rf"\)?\s*{fence['fence']}`*[ \t]*(?:\n\s*|\Z)").match(text, block.end)
-        if closing is None and text[block.end :].strip():
+        if closing is None and blank_end(text, block.end) < len(text):
             near = block.state != "calls" or len(text) - block.end < NEAR
             return Wait() if near and not source.final else None
         marker = block.marker or label in OWN_FENCES

@@ -16,16 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from toolmend.dialects.json_calls import ARGUMENT_KEYS, calls_in
-from toolmend.dialects.source import (
-    Reading,
-    Source,
-    blank_end,
-    call,
-    decoded,
-    lacks,
-    properties,
-    required,
-)
+from toolmend.dialects.positions import blank_end
+from toolmend.dialects.source import Reading, Source, call, decoded, lacks, properties, required
 from toolmend.dialects.tags import TAG, Tag, plain, tag_at
 from toolmend.model import Json, JsonObject, Tool
 
@@ -43,7 +35,7 @@ TYPE = re.compile(r"\btype\s*=\s*[\"'“”]?(\w+)", re.IGNORECASE)
 CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*\Z", re.DOTALL)
 INDENTED_END = re.compile(r"\n[ \t]*\Z")
 FUSED = re.compile(r"\s*+(?P<name>[\w.:/-]{1,100}[ \t]*\n\s*[\w.$-]{1,100})\s*+(?=</)")
-HEADER = re.compile(r"\s*+(?P<name>[^<>{}\[\]()\"'\n]{1,120}?)\s*+(?=<)")
+HEADER = re.compile(r"\s*+(?P<name>[^<>{}\[\]()\"'\n]{1,120}?)\s{0,200}+(?=<)")
 WORDS_BEHIND = re.compile(r"[ \t]*[^\s<{]")
 OPEN_TAG = re.compile(r"<(?!/)[\w:]*\Z")
 ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
