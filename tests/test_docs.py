@@ -74,14 +74,12 @@ def blocks() -> list[Block]:
     return list(found.values())
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a copy of the checkout, and a folder of programs: this environment's, and the fake in Ollama's place."""
-    folder = tmp_path_factory.mktemp("docs")
+def copy_checkout(folder: Path) -> Path:
+    """Copy the checkout, and make a folder of programs: this environment's, and the fake in Ollama's place."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     for name in ("addon", "benchmarks", "docs", "recordings", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     programs = folder / "bin"
     programs.mkdir()
     here = Path(sys.executable).parent
@@ -98,13 +96,19 @@ def _program(path: Path, line: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def results(sandbox: Path, request: pytest.FixtureRequest) -> Iterator[dict[Block, Future[Done]]]:
-    """Run the blocks of the tests that are asked for: those of one page in their order, the pages side by side."""
+def results(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[Block, Future[Done]]]:
+    """Run the blocks of the tests that are asked for: those of one page in their order, the pages side by side.
+
+    Each page has a copy of its own: more than one of them makes a `.venv`.
+    """
     chosen = [item.callspec.params["block"] for item in request.session.items if _is_of_commands(item)]
     done = {block: Future[Done]() for block in chosen}
     with ThreadPoolExecutor(max_workers=2) as pages:
         for page in dict.fromkeys(block.page for block in chosen):
-            pages.submit(_run_all, {block: done[block] for block in chosen if block.page == page}, sandbox)
+            folder = copy_checkout(tmp_path_factory.mktemp("docs"))
+            pages.submit(_run_all, {block: done[block] for block in chosen if block.page == page}, folder)
         yield done
 
 
@@ -112,21 +116,21 @@ def _is_of_commands(item: pytest.Item) -> TypeGuard[pytest.Function]:
     return isinstance(item, pytest.Function) and item.function is test_the_commands_run
 
 
-def _run_all(blocks_of_page: dict[Block, Future[Done]], sandbox: Path) -> None:
+def _run_all(blocks_of_page: dict[Block, Future[Done]], folder: Path) -> None:
     for block, future in blocks_of_page.items():
         if block.why_not() is None:
             try:
-                future.set_result(_run(block, sandbox))
+                future.set_result(_run(block, folder))
             except (OSError, subprocess.SubprocessError) as error:
                 future.set_exception(error)
 
 
-def _run(block: Block, sandbox: Path) -> Done:
-    path = f"{sandbox / 'bin'}{os.pathsep}{os.environ['PATH']}"
+def _run(block: Block, folder: Path) -> Done:
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         namespace.command(sys.executable, str(TESTS / "docs_runner.py"), *block.commands),
-        cwd=sandbox,
-        env={**os.environ, **OFFLINE, "HOME": str(sandbox), "PATH": path},
+        cwd=folder,
+        env={**os.environ, **OFFLINE, "HOME": str(folder), "PATH": path},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
