@@ -45,3 +45,22 @@ def test_a_request_without_tools_is_none_of_ours(fake: FakeOllama, proxy_in_proc
     got = post(proxy_in_process.url, "/api/chat", BODY)
     assert "<tool_call>" in json.loads(got.body)["message"]["content"]
     assert json.loads(fake.requests[-1].body) == BODY
+
+
+def test_a_choice_that_is_spelled_with_escapes_is_put_on_the_request(
+    fake: FakeOllama, proxy_in_process: Running
+) -> None:
+    body = json.dumps({**WITH_TOOL, "tool_choice": "none"}).replace("tool_choice", "tool\\u005fchoice").encode()
+    fake.script(SCENARIOS["leaked"])
+    got = post(proxy_in_process.url, "/api/chat", body)
+    assert "<tool_call>" in json.loads(got.body)["message"]["content"]
+    assert "tools" not in fake.of_kind("chat")[-1].document
+
+
+def test_requests_that_are_read_late_leave_nothing_behind(fake: FakeOllama, proxy_in_process: Running) -> None:
+    """What offers no tools, and what cannot be read, is found out only when it has gone on."""
+    for body in (b'{"tools": [', b'{"tools": {}, "model": "m"}', json.dumps({**BODY, "tools": []}).encode()):
+        post(proxy_in_process.url, "/api/chat", body)
+        assert fake.requests[-1].body == body
+    assert not proxy_in_process.addon.sent
+    assert not proxy_in_process.addon.live

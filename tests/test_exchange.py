@@ -50,6 +50,19 @@ def streaming(document: dict[str, Any] | None = None, settings: Settings | None 
     return exchange
 
 
+def test_a_body_that_was_put_away_is_there_when_it_is_needed() -> None:
+    exchange = streaming()
+    document = exchange.request.document
+    exchange.request.body.put_away(json.dumps(chat()).encode())
+    call = {"function": {"name": "read_file", "arguments": {}}}
+    for piece in lines({"tool_calls": [call]}):
+        exchange.receive(piece)
+    question = exchange.finish()
+    assert isinstance(question, FollowUp)
+    assert question.document["messages"] == document["messages"]
+    assert exchange.request.document == document
+
+
 def test_text_goes_out_with_the_chunk_it_came_in() -> None:
     exchange = streaming()
     first, second, end = lines({"content": "The answer"}, {"content": " is 42."})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolmend.model import Fault, Finish, Json, Request, Tool, ToolCall, ToolChoice, Turn
+from toolmend.model import Body, Fault, Finish, Json, Request, Tool, ToolCall, ToolChoice, Turn
 from toolmend.repair.ladder import fits, repair_call, repair_turn
 
 TEXT: Json = {"type": "string"}
@@ -48,7 +48,7 @@ TOOLS = (READ, WRITE, EVENT, NOW)
 
 def request(*tools: Tool, surface: str = "openai-chat", mode: str = "auto") -> Request:
     choice = ToolChoice("none" if mode == "none" else "auto")
-    return Request(surface, "m", tools or TOOLS, choice, False, {})
+    return Request(surface, "m", tools or TOOLS, choice, False, Body({}))
 
 
 def call(name: str, arguments: Json, identity: str = "call_1", raw: str | None = None) -> ToolCall:
@@ -154,6 +154,19 @@ def test_a_wrapper_that_fits_the_schema_by_accident_is_unwrapped() -> None:
     assert repair_call(whole, (extract,))[0].arguments == {"name": "John"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [([{"text": "a"}, {"text": "b"}], [{"text": "a"}, {"text": "b"}]), ('[{"text": "a"}, {"text": "b"}]', [{"text": "a"}, {"text": "b"}])],
+)  # fmt: skip
+def test_a_list_alone_is_the_one_list_that_the_tool_takes(arguments: Json, wanted: Json) -> None:
+    item: Json = {"type": "object", "properties": {"text": TEXT}, "required": ["text"]}
+    todos: Json = {"type": "array", "items": item}
+    write = Tool("write_todos", {"type": "object", "properties": {"todos": todos, "note": TEXT}, "required": ["todos"]})
+    after, repairs, faults = repair_call(call("write_todos", arguments), (write,))
+    assert (after.arguments, faults) == ({"todos": wanted}, ())
+    assert repairs[-1].note == "the list alone"
+
+
 LAYERED: list[tuple[str, Json, Json]] = [
     ("a wrapper in the whole call", {"name": "skill", "arguments": {"parameters": {"name": "pdf"}}}, {"name": "pdf"}),
     ("the whole call in the whole call", {"name": "skill", "arguments": {"name": "skill", "arguments": '{"name": "pdf"}'}}, {"name": "pdf"}),
@@ -238,6 +251,11 @@ FAULTY: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
     ("arguments that were cut", "write_file", '{"path": "x", "content": "Once up', [("/calls/0/arguments", "syntax")]),
     ("arguments that are prose", "write_file", "We should write it.", [("/calls/0/arguments", "syntax")]),
     ("a shell line", "write_file", "ls -la", [("/calls/0/arguments", "syntax")]),
+    ("an XML body without a value", "read_file", "<parameter=path", [("/calls/0/arguments", "syntax")]),
+    ("a number alone", "read_file", 7, [("/calls/0/arguments", "syntax")]),
+    ("a list of two for one object", "read_file", [{"path": "x"}, {"path": "y"}], [("/calls/0/arguments", "type")]),
+    ("an argument that swallowed one that is not declared", "write_file", {"path": "a</arg_value><arg_key>to</arg_key><arg_value>b"}, [("/calls/0/arguments/content", "required")]),
+    ("an argument that swallowed itself", "write_file", {"path": "a</arg_value><arg_key>path</arg_key><arg_value>b"}, [("/calls/0/arguments/content", "required")]),
     ("a destroyed value", "read_file", '{"path":": [.', [("/calls/0/arguments", "syntax")]),
     ("a name that is not offered", "search_web", {"query": "x"}, [("/calls/0/name", "unknown-tool")]),
     ("a name that hints at an offered tool", "create_file", {"path": "x"}, [("/calls/0/name", "invented-tool")]),
@@ -308,7 +326,7 @@ def test_a_turn_without_anything_to_repair_is_the_same_object() -> None:
 
 def test_without_tools_nothing_is_a_call() -> None:
     turn = Turn('<tool_call>{"name": "read_file", "arguments": {}}</tool_call>', finish="stop")
-    outcome = repair_turn(turn, Request("openai-chat", "m", (), ToolChoice(), False, {}))
+    outcome = repair_turn(turn, Request("openai-chat", "m", (), ToolChoice(), False, Body({})))
     assert outcome.turn is turn
 
 
@@ -395,3 +413,15 @@ def test_closers_are_added_only_where_the_model_stopped_by_itself(finish: Finish
     assert outcome.turn.calls[0].arguments == (
         open_call.arguments if keywords else {"title": "x", "minutes": 1, "priority": "low", "attendees": ["a"]}
     )
+
+
+@pytest.mark.parametrize("start", ["<arguments>", "null"])
+def test_no_closers_are_added_either_behind_what_stood_before_the_object(start: str) -> None:
+    arguments = start + '{"title": "x", "minutes": 1, "priority": "low", "attendees": ["a"'
+    turn = Turn(calls=(call("create_event", arguments),), finish="length")
+    outcome = repair_turn(turn, request())
+    assert [fault.keyword for fault in outcome.faults] == ["syntax"]
+    assert outcome.turn.calls[0].arguments == arguments
+    stopped = repair_turn(Turn(calls=turn.calls, finish="tool_calls"), request())
+    wanted: Json = {"title": "x", "minutes": 1, "priority": "low", "attendees": ["a"]}
+    assert (stopped.turn.calls[0].arguments, stopped.faults) == (wanted, ())

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "addon" / "toolmend"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 SHELL = ("mitm", "cli", "commands")
 LAYERS = [
-    {"model", "lenient_json", "shapes", "settings"},
+    {"model", "fingerprint", "lenient_json", "shapes", "settings"},
     {"framing", "surfaces", "limits"},
     {"dialects"},
     {"repair"},

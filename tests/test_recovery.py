@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolmend.model import Finish, Json, JsonObject, Request, Tool, ToolCall, ToolChoice, Turn
+from toolmend.model import Body, Finish, Json, JsonObject, Request, Tool, ToolCall, ToolChoice, Turn
 from toolmend.repair.ladder import repair_turn
 
 TEXT: Json = {"type": "string"}
@@ -24,7 +24,7 @@ TOOLS = (READ, WRITE, TODOS, NOW)
 
 
 def request(surface: str = "openai-chat", *, none: bool = False) -> Request:
-    return Request(surface, "m", TOOLS, ToolChoice("none" if none else "auto"), False, {})
+    return Request(surface, "m", TOOLS, ToolChoice("none" if none else "auto"), False, Body({}))
 
 
 def calls_of(turn: Turn) -> list[tuple[str, Json]]:
@@ -160,6 +160,7 @@ ERRORS: list[tuple[str, str, list[tuple[str, Json]]]] = [
     ("an envelope in another style", '{"name": "readFile", "arguments": {"path": "a"}}]', [("read_file", {"path": "a"})]),
     ("nothing, for the only tool that needs nothing", "{}}", [("get_time", {})]),
     ("two objects", '{"path": "a"}{"path": "b", "content": "c"}', [("read_file", {"path": "a"}), ("write_file", {"path": "b", "content": "c"})]),
+    ("a form of its own", "<function=read_file>\n<parameter=path>\na\n</parameter>\n</function>", [("read_file", {"path": "a"})]),
     (
         "two messages",
         '{"path": "a"}<|start|>assistant<|channel|>commentary to=functions.read_file <|constrain|>json<|message|>{"path": "b"}',
@@ -187,6 +188,8 @@ FAILED: list[tuple[str, Turn, list[str]]] = [
     ("a list, which names no tool", error('[{"content": "a"}]'), ["server-error"]),
     ("prose", error("We should call it. Let's do that."), ["server-error"]),
     ("one of two objects fits", error('{"path": "a"}{"x": 1}'), ["server-error"]),
+    ("a form of its own, of no offered tool", error("<function=search_web>\n<parameter=query>\na\n</parameter>\n</function>"), ["server-error"]),
+    ("a page of prose", error("We should call it. " * 20_000), ["server-error"]),
     ("a cut string", error('{"path": "a", "content": "Once up', "unexpected end of JSON input"), ["cut"]),
     ("no raw text", Turn(finish="error", error="XML syntax error on line 7: unexpected EOF"), ["server-error"]),
     ("no raw text, as JSON", Turn(finish="error", error="failed to parse JSON: invalid character ']' after object key:value pair"), ["server-error"]),
@@ -284,3 +287,31 @@ def test_a_turn_without_its_call_is_told_from_one_that_needs_none(turn: Turn, wa
     outcome = repair_turn(turn, request())
     assert outcome.turn is turn
     assert [fault.keyword for fault in outcome.faults] == wanted
+
+
+@pytest.mark.parametrize(
+    ("surface", "stream", "text", "wanted"),
+    [
+        ("anthropic-messages", True, "It is emp", ["broken-off"]),
+        ("openai-responses", True, "It is emp", ["broken-off"]),
+        ("anthropic-messages", True, "", ["server-error"]),
+        ("anthropic-messages", False, "It is emp", []),
+        ("openai-chat", True, "It is emp", []),
+    ],
+)
+def test_a_text_without_an_end_is_one_where_the_surface_hides_errors(
+    surface: str, stream: bool, text: str, wanted: list[str]
+) -> None:
+    outcome = repair_turn(Turn(text), replace(request(surface), stream=stream))
+    assert (outcome.turn, [fault.keyword for fault in outcome.faults]) == (Turn(text), wanted)
+
+
+def test_a_call_of_an_answer_without_an_end_gets_one_where_the_surface_hides_errors() -> None:
+    turn = Turn(calls=(ToolCall("a", "read_file", {"path": "b"}),))
+    streamed = replace(request("anthropic-messages"), stream=True)
+    outcome = repair_turn(turn, streamed)
+    assert outcome.turn == replace(turn, finish="tool_calls")
+    assert [(repair.rung, repair.path, repair.note) for repair in outcome.repairs] == [
+        ("wire", "/finish", "the answer had no end")
+    ]
+    assert repair_turn(turn, replace(request("openai-chat"), stream=True)).turn is turn

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
 from toolmend.lenient_json import is_cut, parse, parse_prefix
-from toolmend.model import Json, JsonObject, Request, Tool, ToolCall, ToolChoice, Turn
+from toolmend.model import Body, Json, JsonObject, Request, Tool, ToolCall, ToolChoice, Turn
 from toolmend.repair.coercion import Coerced, coerce
 from toolmend.repair.ladder import repair_call, repair_turn
 from toolmend.repair.schema import faults
@@ -233,14 +233,14 @@ def test_what_python_writes_is_read_back(value: Json) -> None:
 def test_no_text_without_an_offered_name_becomes_a_call(text: str, thinking: bool) -> None:
     assume("create" not in text.lower() and "read" not in text.lower())
     turn = Turn("" if thinking else text, text if thinking else "", finish="stop", tokens=5)
-    request = Request("openai-chat", "m", (TOOL, OTHER), ToolChoice(), False, {})
+    request = Request("openai-chat", "m", (TOOL, OTHER), ToolChoice(), False, Body({}))
     assert repair_turn(turn, request).turn.calls == ()
 
 
 @few
 @given(st.text(max_size=30), anything)
 def test_any_call_is_settled_and_a_second_pass_changes_nothing(name: str, arguments: Json) -> None:
-    request = Request("openai-chat", "m", (TOOL, OTHER), ToolChoice(), False, {})
+    request = Request("openai-chat", "m", (TOOL, OTHER), ToolChoice(), False, Body({}))
     turn = Turn(calls=(ToolCall("a", name, arguments), ToolCall("a", "read_file", arguments)), finish="tool_calls")
     once = repair_turn(turn, request)
     twice = repair_turn(once.turn, request)

@@ -1,5 +1,6 @@
 """The stream callable never raises, and gives out all that came, whatever the exchange does."""
 
+import json
 from typing import Any
 
 import pytest
@@ -31,6 +32,32 @@ def test_without_the_late_hook_the_end_is_given_out_with_no_question() -> None:
     assert b"".join([*stream(FOUND.body), *stream(b"")]) == FOUND.body
     assert failed == []
     assert stream.exchange.asked[0][1] is None
+
+
+def test_only_an_end_that_has_a_question_waits() -> None:
+    stream, failed = made(late=True)
+    assert stream.holds()
+    assert stream(FOUND.body) == []
+    assert stream.waits()
+    assert stream.question is not None
+    valid = one("qwen3/ok-nested/ollama-chat/stream")
+    exchange = Exchange(valid.surface, valid.document, Settings(), Server("ollama"))
+    exchange.respond(valid.status, valid.content_type)
+    exchange.request.body.put_away(json.dumps(valid.document).encode())
+    stream = StreamFilter(exchange, lambda: failed.append("failed"), late=True, keep=False)
+    out = stream(valid.body)
+    assert not stream.waits()
+    assert b"".join(out + stream(b"")) == valid.body
+    assert failed == []
+
+
+def test_what_fails_at_the_awaited_end_passes_all_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, failed = made(late=True)
+    out = stream(FOUND.body)
+    monkeypatch.setattr(stream.exchange, "finish", broken)
+    assert not stream.waits()
+    assert b"".join(out + stream(b"")) == FOUND.body
+    assert failed == ["failed"]
 
 
 def test_what_fails_in_the_middle_passes_all_that_came_and_comes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ has not gone is a list of received bytes at every moment (`unsent`): that list i
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,8 +22,10 @@ from toolmend.model import (
     Event,
     JsonObject,
     Outcome,
+    Request,
     TextPart,
     ThinkingPart,
+    Tool,
     Turn,
 )
 from toolmend.repair.ladder import repair_turn
@@ -60,6 +61,27 @@ class Held:
     blocks: bool
 
 
+@dataclass(slots=True)
+class Watched:
+    """Hold how much of the text (or the thinking) has come, and how much of it cannot become part of a call any more.
+
+    `scans` says whether a call may stand in it, and must be waited for.
+    """
+
+    scans: bool
+    safe: int
+    fed: int = 0
+    scanner: Scanner | None = None
+
+    def feed(self, text: str, tools: Sequence[Tool]) -> None:
+        """Take in what has come; when all that comes is safe, it is only counted."""
+        self.fed += len(text)
+        if self.scans and self.safe != FAR:
+            if self.scanner is None:
+                self.scanner = Scanner(tools)
+            self.safe = self.scanner.feed(text)
+
+
 class Exchange:
     """Take one request and its answer through repair.
 
@@ -68,16 +90,24 @@ class Exchange:
         document: The request's body, decoded. It is never edited.
         settings: What the user set.
         server: What is known of the server, shared by all its exchanges; what this one learns is noted there.
+        request: What the surface reads in the document, where that was read before.
 
     Raises:
         DecodeError: The body is not this surface's.
     """
 
-    def __init__(self, surface: Surface, document: JsonObject, settings: Settings, server: Server) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        document: JsonObject,
+        settings: Settings,
+        server: Server,
+        request: Request | None = None,
+    ) -> None:
         self.surface = surface
         self.settings = settings
         self.server = server
-        self.request = surface.read_request(document)
+        self.request = surface.read_request(document) if request is None else request
         prepared = prepare(surface, self.request, server, settings)
         self.warning = prepared.warning
         self.constrained = prepared.constrained is not None
@@ -85,8 +115,8 @@ class Exchange:
         """Where the request goes, when its own surface cannot carry the schema that was put on it."""
         self.tapped = not self.constrained and self._may_tap(document)
         sent = prepared.document
-        self._plain_document = document if sent is None or self.constrained else sent
-        self.request_document = {**self._plain_document, "logprobs": True} if self.tapped else sent
+        self._plain_document = None if self.constrained else sent
+        self.request_document = {**(sent or document), "logprobs": True} if self.tapped else sent
         self.outcome: Outcome | None = None
         self.received_turn: Turn | None = None
         self.asked: list[tuple[FollowUp, Reply | None]] = []
@@ -94,7 +124,6 @@ class Exchange:
         self.content_type = ""
         self._questions: Questions | None = None
         self._pending: FollowUp | None = None
-        self._reset("json")
 
     def _may_tap(self, document: JsonObject) -> bool:
         """Tell whether the tap goes on this request: never when the client asked for the tokens itself."""
@@ -102,37 +131,33 @@ class Exchange:
             return False
         return self.surface.tappable and self.server.taps(self.request.model, self.settings)
 
-    def _reset(self, framing: Framing) -> None:
+    def respond(self, status: int, content_type: str) -> None:
+        """Say how the answer begins: once, before its first byte."""
+        self.status, self.content_type = status, content_type
+        framing = framing_of(content_type)
         self._framer = Framer(framing)
         reader = self.surface if self.request_path is None else SURFACES[self.request_path]
         self._codec: Codec = reader.codec(self.request, framing)
         self._builder = TurnBuilder()
-        # What has come and has not gone, from the newest to the oldest: the chunk in work, frames not read yet,
-        # frames held, bytes about to go. Each piece stands in exactly one of them at every moment.
+        # What has come and has not gone, from the newest to the oldest: the chunk in work, frames not read yet (the
+        # next one last), frames held, bytes about to go. Each piece stands in exactly one of them at every moment.
         self._arriving = b""
-        self._arrived: deque[bytes] = deque()
-        self._held: deque[Held] = deque()
+        self._arrived: list[bytes] = []
+        self._held: list[Held] = []
         self._ready: list[bytes] = []
         self._tokens: list[str] = []
         self._first = True
         can_call = bool(self.request.tools) and self.request.tool_choice.mode != "none"
         # One whole body waits for its end in any case.
-        self._scans = can_call and framing != "json"
-        self._text: Scanner | None = None
-        self._thinking: Scanner | None = None
-        self._text_fed = self._thinking_fed = 0
-        self._text_safe = self._thinking_safe = 0 if can_call else FAR
+        scans = can_call and framing != "json"
+        self._text = Watched(scans, 0 if can_call else FAR)
+        self._thinking = Watched(scans, 0 if can_call else FAR)
         self._broken = False
-
-    def respond(self, status: int, content_type: str) -> None:
-        """Say how the answer begins: once, before its first byte."""
-        self.status, self.content_type = status, content_type
-        self._reset(framing_of(content_type))
 
     def receive(self, data: bytes) -> list[bytes]:
         """Take in bytes of the answer and return those that may go out now."""
         self._arriving = data
-        self._arrived += self._framer.feed(data)
+        self._arrived = [*reversed(self._framer.feed(data)), *self._arrived]
         self._arriving = b""
         self._take()
         ready, self._ready = self._ready, []
@@ -140,7 +165,7 @@ class Exchange:
 
     def finish(self) -> list[bytes] | FollowUp:
         """End the answer: return the rest of it, or what to ask first."""
-        self._arrived += self._framer.finish()
+        self._arrived = [*self._framer.finish(), *self._arrived]
         self._take()
         if self.tapped and self.status == 400:
             # This model's path refuses the tap, and the client never asked for it.
@@ -158,8 +183,8 @@ class Exchange:
 
     def unsent(self) -> list[bytes]:
         """Return what has come and has not gone: it goes out as it is when anything fails."""
-        held = (held.frame.raw for held in self._held)
-        out = [*self._ready, *held, *self._arrived, self._framer.rest, self._arriving]
+        held = [held.frame.raw for held in self._held]
+        out = [*self._ready, *held, *reversed(self._arrived), self._framer.rest, self._arriving]
         self._ready, self._arriving, self._framer = [], b"", Framer("json")
         self._held.clear()
         self._arrived.clear()
@@ -178,64 +203,58 @@ class Exchange:
             if self.tapped and not self._broken:
                 self._untap()
             elif self._broken:
-                self._ready.append(self._arrived.popleft())
+                self._ready.append(self._arrived.pop())
             else:
                 self._read()
 
     def _untap(self) -> None:
         """Put the frames that would have come without the tap in the place of the first arrived one, and read them."""
         try:
-            kept, token = self.surface.untap(self._arrived[0], self._first)
+            kept, token = self.surface.untap(self._arrived[-1], self._first)
         except DecodeError:
             # What cannot be read here is not read below either, and passes as it came.
-            kept, token = (self._arrived[0],), ""
+            kept, token = (self._arrived[-1],), ""
         self._tokens.append(token)
         self._first = self._first and not kept
-        self._arrived.popleft()
-        self._arrived.extendleft(reversed(kept))
+        self._arrived.pop()
+        self._arrived.extend(reversed(kept))
         for _ in kept:
             self._read()
 
     def _read(self) -> None:
-        """Read the first arrived frame, and hold it or let it go.
+        """Read the next arrived frame, and hold it or let it go.
 
         What is not this surface's ends our part in this answer: the rest passes as it comes.
         """
-        raw = self._arrived[0]
+        raw = self._arrived[-1]
         try:
             frame = self._codec.read(raw)
         except DecodeError:
             self._broken = True
             self._ready += [held.frame.raw for held in self._held] + [raw]
             self._held.clear()
-            self._arrived.popleft()
+            self._arrived.pop()
             return
         blocks = self.constrained
         for event in frame.events:
             self._builder.add(event)
             blocks |= self._note(event)
-        self._arrived.popleft()
-        self._held.append(Held(frame, self._text_fed, self._thinking_fed, blocks))
+        self._arrived.pop()
+        self._held.append(Held(frame, self._text.fed, self._thinking.fed, blocks))
         self._release()
 
     def _note(self, event: Event) -> bool:
         """Let the scanners see an event. Returns whether its frame must wait for the end of the turn."""
         match event:
             case TextPart(text) if text:
-                self._text_fed += len(text)
-                if self._scans:
-                    self._text = self._text or Scanner(self.request.tools)
-                    self._text_safe = self._text.feed(text)
+                self._text.feed(text, self.request.tools)
                 if not text.isspace():
                     # A call in the thinking counts only when there is no text.
-                    self._thinking_safe = FAR
+                    self._thinking.safe = FAR
             case ThinkingPart(text) if text:
-                self._thinking_fed += len(text)
-                if self._scans and self._thinking_safe != FAR:
-                    self._thinking = self._thinking or Scanner(self.request.tools)
-                    self._thinking_safe = self._thinking.feed(text)
+                self._thinking.feed(text, self.request.tools)
             case CallPart():
-                self._thinking_safe = FAR
+                self._thinking.safe = FAR
                 return True
             case ErrorPart():
                 return True
@@ -251,13 +270,16 @@ class Exchange:
         """
         ready = 0
         for count, held in enumerate(self._held, 1):
-            if held.blocks or held.text_end > self._text_safe or held.thinking_end > self._thinking_safe:
+            if held.blocks or held.text_end > self._text.safe or held.thinking_end > self._thinking.safe:
                 break
             if held.frame.events:
                 ready = count
-        for _ in range(ready):
-            self._codec.passed(self._held[0].frame)
-            self._ready.append(self._held.popleft().frame.raw)
+        if ready:
+            passing = self._held[:ready]
+            self._ready += [held.frame.raw for held in passing]
+            del self._held[:ready]
+            for held in passing:
+                self._codec.passed(held.frame)
 
     # Deciding and asking
 
@@ -270,7 +292,7 @@ class Exchange:
             turn = read_envelope(turn, self.request)
         outcome = judge(repair_turn(turn, self.request), self.request)
         mended = self._builder.repairs(self.surface.finish_says_calls)
-        self.outcome = replace(outcome, repairs=(*mended, *outcome.repairs))
+        self.outcome = replace(outcome, repairs=(*mended, *outcome.repairs)) if mended else outcome
         if not outcome.faults:
             return self._deliver()
         self._learn(self.outcome)
@@ -304,7 +326,8 @@ class Exchange:
         """Ask the client's own question, as it would have gone without what we put on it."""
         self.tapped = self.constrained = False
         self.request_path = None
-        self._pending = FollowUp(self.surface.path, self._plain_document, {}, (), (), "plain")
+        document = self.request.document if self._plain_document is None else self._plain_document
+        self._pending = FollowUp(self.surface.path, document, {}, (), (), "plain")
         return self._pending
 
     def _restart(self, reply: Reply | None) -> list[bytes] | FollowUp:

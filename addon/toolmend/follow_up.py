@@ -15,7 +15,19 @@ from typing import Final, Literal
 
 from toolmend.framing import Framer
 from toolmend.lenient_json import parse
-from toolmend.model import DecodeError, Fault, Json, JsonObject, Outcome, Repair, Request, ToolCall, ToolChoice, Turn
+from toolmend.model import (
+    Body,
+    DecodeError,
+    Fault,
+    Json,
+    JsonObject,
+    Outcome,
+    Repair,
+    Request,
+    ToolCall,
+    ToolChoice,
+    Turn,
+)
 from toolmend.question_bodies import CHAT, Bodies, asks_for_json, is_harmony, opening, prompt_of
 from toolmend.repair.ladder import repair_call, repair_turn
 from toolmend.settings import Settings
@@ -307,7 +319,7 @@ def read_reply(path: str, model: str, reply: Reply) -> Turn | None:
     surface = SURFACES[path]
     framing: Framing = "ndjson" if "ndjson" in reply.content_type else "json"
     framer = Framer(framing)
-    codec = surface.codec(Request(surface.name, model, (), ToolChoice(), False, {}), framing)
+    codec = surface.codec(Request(surface.name, model, (), ToolChoice(), False, Body({})), framing)
     builder, tokens, first = TurnBuilder(), [], True
     try:
         for raw in (*framer.feed(reply.body), *framer.finish()):

@@ -7,6 +7,7 @@ no difference, and feeding byte by byte takes linear time.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from toolmend.surfaces.surface import Framing
@@ -16,6 +17,9 @@ LEADING: Final = re.compile(rb"[\r\n]*")
 # stream whose lines end in \r alone (legal, never seen) ends its events at the second one without waiting for a byte.
 EVENT_END: Final = re.compile(rb"\n\n|\n\r\n|\n\r(?=[^\n])|\r\r")
 LONGEST_END: Final = 3
+CLOSERS: Final[dict[Framing, bytes]] = {"json": b"", "ndjson": b"\n", "sse": b"\n\n"}
+"""What a frame ends with, as servers write it."""
+ENDS: Final[dict[Framing, str]] = {"json": "_never", "ndjson": "_line_end", "sse": "_event_end"}
 
 
 class Framer:
@@ -25,8 +29,8 @@ class Framer:
         self._buffer = bytearray()
         self._scanned = 0
         self._blank = True
-        self._closer = {"json": b"", "ndjson": b"\n", "sse": b"\n\n"}[framing]
-        self._end_of_frame = {"json": self._never, "ndjson": self._line_end, "sse": self._event_end}[framing]
+        self._closer = CLOSERS[framing]
+        self._end_of_frame: Callable[[int], int | None] = getattr(self, ENDS[framing])
 
     @property
     def rest(self) -> bytes:

@@ -6,6 +6,7 @@ surface; past it there are these types.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -49,16 +50,46 @@ class ToolChoice:
     parallel: bool = True
 
 
+class Body:
+    """Hold a request's body, decoded; put away, it is no more than the bytes that are there anyway.
+
+    Decoded, a body takes several times the room of its bytes: too much for every stream that is open.
+    """
+
+    __slots__ = ("_document", "_raw")
+
+    def __init__(self, document: JsonObject) -> None:
+        self._document: JsonObject | None = document
+        self._raw = b""
+
+    @property
+    def document(self) -> JsonObject:
+        """Return the body decoded. It is never edited."""
+        if self._document is None:
+            self._document = json.loads(self._raw)
+        assert self._document is not None
+        return self._document
+
+    def put_away(self, raw: bytes) -> None:
+        """Keep the bytes that it was decoded from in its place, until it is asked for again."""
+        self._document, self._raw = None, raw
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Hold what a chat request says, read by its surface. `document` is the body as received and is never edited."""
+    """Hold what a chat request says, read by its surface."""
 
     surface: str
     model: str
     tools: tuple[Tool, ...]
     tool_choice: ToolChoice
     stream: bool
-    document: JsonObject
+    body: Body
+
+    @property
+    def document(self) -> JsonObject:
+        """Return the body as received, decoded. It is never edited."""
+        return self.body.document
 
     def tool(self, name: str) -> Tool | None:
         """Return the offered tool of exactly this name."""

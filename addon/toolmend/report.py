@@ -228,6 +228,8 @@ QUESTIONS = {
 
 def line(surface: str, model: str, outcome: Outcome) -> str | None:
     """Say a turn in one line, for the log: None when there is nothing to say (nothing done, nothing broken)."""
+    if not outcome.repairs and not outcome.faults:
+        return None
     said = sentences(outcome)
     return plain(f"toolmend: {surface} {model}: {'; '.join(said)}") if said else None
 
@@ -338,7 +340,8 @@ class Statistics:
         """Count one finished turn and the questions it took."""
         self.turns += 1
         self.verdicts[verdict(outcome)] += 1
-        self.rungs.update({repair.rung for repair in outcome.repairs})
+        if outcome.repairs:
+            self.rungs.update({repair.rung for repair in outcome.repairs})
         self.followed_up += asked > 0
         self.model_calls += asked
 

@@ -52,9 +52,16 @@ class Prepared:
     warning: str | None = None
 
 
+NOTHING: Final = Prepared()
+FREE: Final = ToolChoice()
+"""The choice of nearly all requests: it asks for nothing."""
+
+
 def prepare(surface: Surface, request: Request, server: Server, settings: Settings) -> Prepared:
     """Apply the choice to the request, as far as the server and the settings want it there."""
     choice = request.tool_choice
+    if choice == FREE and request.document.get("tool_choice") is None:
+        return NOTHING
     warning = _warning(surface, request)
     if warning is not None or not request.tools:
         return Prepared(warning=warning)
@@ -159,7 +166,7 @@ def judge(outcome: Outcome, request: Request) -> Outcome:
     a wrong call is worth more to the client than none.
     """
     choice = request.tool_choice
-    if not request.tools or _names_nothing(request):
+    if choice == FREE or not request.tools or _names_nothing(request):
         return outcome
     if choice.mode == "none":
         return _keep(_without_error(outcome, request), (), "tool_choice is none")

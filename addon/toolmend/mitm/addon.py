@@ -7,9 +7,11 @@ whatever the core raises is logged once, and the client gets what it would have 
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,10 +47,25 @@ PROBE_AGAIN_SECONDS = 60.0
 MOST_KEPT: Final = 500
 """Flows whose recording can still be asked for in mitmweb and mitmproxy."""
 Headers: TypeAlias = tuple[tuple[str, str], ...]
+Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
+
+CHOICE: Final = re.compile(rb"tool_choice|parallel_tool|\\u00[2-7]")
+"""What a body must have that asks for a choice: the words, or letters written as escapes, which could spell them."""
 
 REPAIRED_MARK: Final = ":wrench:"
 BROKEN_MARK: Final = ":warning:"
 LEFT: Final = "toolmend: the client left while its answer was being asked about"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Hold a request of ours that has not been read: its server, and what stands before the surface's path."""
+
+    surface: Surface
+    server: Server
+    prefix: str
+    body: bytes
+    headers: Fields
 
 
 @dataclass(slots=True)
@@ -63,10 +80,10 @@ class Live:
     client_id: str
     prefix: str
     request: bytes
-    request_headers: Headers
+    request_headers: Fields
     started: float = field(default_factory=time.monotonic)
     stream: StreamFilter | None = None
-    response_headers: Headers = ()
+    response_headers: Fields = ()
     status: int = 0
     content_type: str = ""
     left: bool = False
@@ -77,6 +94,7 @@ class Toolmend:
 
     def __init__(self) -> None:
         self.chosen: options.Chosen | None = None
+        self.sent: dict[str, Sent] = {}
         self.live: dict[str, Live] = {}
         self.servers: dict[tuple[str, str, int], asyncio.Future[Server]] = {}
         self.statistics = report.Statistics()
@@ -85,6 +103,7 @@ class Toolmend:
         self.status_line = StatusLine()
         self.kept: dict[str, Recording] = {}
         self._warned: set[str] = set()
+        self._keeps = False
 
     # Life
 
@@ -100,9 +119,11 @@ class Toolmend:
             names = [options.PREFIX + option.name for option in options.OPTIONS]
             self.chosen = options.read_options({name: getattr(ctx.options, name) for name in names})
             self.servers.clear()
+        self._keeps = self._is_looked_at()
 
     def running(self) -> None:
         """Make streamed answers wait for follow-ups, and say what is unsafe in how mitmproxy was started."""
+        self._keeps = self._is_looked_at()
         self.late = late_stream.install(ctx.options)
         if not self.late:
             logger.warning(
@@ -114,6 +135,9 @@ class Toolmend:
         assert self.chosen is not None
         if not self.chosen.quiet:
             self.status_line.open()
+        # What lives until the end need not be searched for garbage again and again: each full collection took 50 ms, in
+        # which every answer waited.
+        gc.freeze()
 
     def done(self) -> None:
         """Give mitmproxy its own stream back, and say what was done."""
@@ -132,9 +156,7 @@ class Toolmend:
         if surface is None:
             return
         try:
-            await self._begin(flow, surface, _path(flow).removesuffix(surface.path))
-        except DecodeError as error:
-            logger.info(f"toolmend: {surface.name}: request passed as it is: {error}")
+            await self._take(flow, surface, _path(flow).removesuffix(surface.path))
         except Exception:
             self._failed(flow)
 
@@ -160,26 +182,64 @@ class Toolmend:
             return True
         return flow.request.port == OLLAMA_PORT and _is_loopback(flow.request.host)
 
-    async def _begin(self, flow: http.HTTPFlow, surface: Surface, prefix: str) -> None:
-        """Begin an exchange. `prefix` is what stands before the surface's path: a server may live below one."""
+    async def _take(self, flow: http.HTTPFlow, surface: Surface, prefix: str) -> None:
+        """Take a request in. `prefix` is what stands before the surface's path: a server may live below one.
+
+        One on which nothing is put goes on at once, and is read while the server works on it.
+        """
         body = flow.request.get_content(strict=False)
         if not body or b"tools" not in body:
             return
-        document = _decoded(body)
-        if not surface.read_request(document).tools:
-            return
-        assert self.chosen is not None
-        exchange = Exchange(surface, document, self.chosen.settings, await self._server(flow, prefix))
-        self._warn_once(exchange.warning)
-        sent = exchange.request_document
-        self.live[flow.id] = Live(exchange, flow.client_conn.id, prefix, body, _headers(flow.request))
+        sent = Sent(surface, await self._server(flow, prefix), prefix, body, flow.request.headers.fields)
         # A compressed answer cannot be read as it streams; Ollama never compresses.
         flow.request.headers.pop("accept-encoding", None)
-        if sent is not None:
+        if self._goes_as_it_is(sent):
+            self.sent[flow.id] = sent
+            asyncio.get_running_loop().call_soon(self._read, flow)
+            return
+        exchange = self._begin(flow, sent)
+        if exchange is None:
+            return
+        if exchange.request_document is not None:
             flow.request.headers.pop("content-encoding", None)
-            flow.request.content = _encoded(sent)
+            flow.request.content = _encoded(exchange.request_document)
         if exchange.request_path is not None:
             flow.request.path = prefix + exchange.request_path
+
+    def _goes_as_it_is(self, sent: Sent) -> bool:
+        """Tell whether there is nothing to be put on a request: it speaks of no choice, and no tap is due."""
+        assert self.chosen is not None
+        taps = self.chosen.settings.tap == "on" or any(notes.swallows for notes in sent.server.models.values())
+        return not taps and CHOICE.search(sent.body) is None
+
+    def _begin(self, flow: http.HTTPFlow, sent: Sent) -> Exchange | None:
+        """Begin an exchange for a request; None when it offers no tools, or is none of its surface."""
+        assert self.chosen is not None
+        try:
+            document = _decoded(sent.body)
+            request = sent.surface.read_request(document)
+            if not request.tools:
+                return None
+            exchange = Exchange(sent.surface, document, self.chosen.settings, sent.server, request)
+        except DecodeError as error:
+            logger.info(f"toolmend: {sent.surface.name}: request passed as it is: {error}")
+            return None
+        self._warn_once(exchange.warning)
+        self.live[flow.id] = Live(exchange, flow.client_conn.id, sent.prefix, sent.body, sent.headers)
+        return exchange
+
+    def _read(self, flow: http.HTTPFlow) -> None:
+        """Read a request that has gone on, if that has not been done yet."""
+        sent = self.sent.pop(flow.id, None)
+        if sent is None:
+            return
+        try:
+            exchange = self._begin(flow, sent)
+            if exchange is not None and exchange.request_document is not None:
+                # It should have got something after all: the answer is not what the exchange expects.
+                del self.live[flow.id]
+        except Exception:
+            self._failed(flow)
 
     async def _server(self, flow: http.HTTPFlow, prefix: str) -> Server:
         """Find out once per host what the server is. Flows that come meanwhile wait for the same answer."""
@@ -225,6 +285,7 @@ class Toolmend:
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Let a streamed answer go through its exchange chunk by chunk; others are read whole."""
+        self._read(flow)
         live = self.live.get(flow.id)
         if live is None or flow.response is None:
             return
@@ -235,7 +296,7 @@ class Toolmend:
 
     def _open(self, flow: http.HTTPFlow, response: http.Response, live: Live) -> None:
         kind = response.headers.get("content-type", "")
-        live.status, live.content_type, live.response_headers = response.status_code, kind, _headers(response)
+        live.status, live.content_type, live.response_headers = response.status_code, kind, response.headers.fields
         if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             if framing_of(kind) != "json":
                 logger.info("toolmend: a compressed stream passed as it is")
@@ -246,28 +307,29 @@ class Toolmend:
             response.stream = False
             return
         live.exchange.respond(response.status_code, kind)
-        live.stream = StreamFilter(live.exchange, lambda: self._failed(flow), self.late, self._keeps())
+        live.exchange.request.body.put_away(live.request)
+        live.stream = StreamFilter(live.exchange, lambda: self._failed(flow), self.late, self._keeps)
         response.stream = live.stream
 
-    def _keeps(self) -> bool:
+    def _is_looked_at(self) -> bool:
         """Tell whether anyone can look at the bodies of streamed answers later: nothing is kept for nobody."""
         assert self.chosen is not None
         addons = ctx.master.addons
         return bool(
             self.chosen.record
-            or addons.get("view")
+            or addons.get("view") is not None
             or getattr(ctx.options, "save_stream_file", None)
             or getattr(ctx.options, "hardump", "")
         )
 
     async def toolmend_late_stream(self, flow: http.HTTPFlow) -> None:
-        """Decide what the end of a streamed answer is, before it goes out."""
+        """Ask what has to be asked before the end of a streamed answer goes out."""
         live = self.live.get(flow.id)
-        if live is None or live.stream is None or live.stream.failed:
+        if live is None or live.stream is None or live.stream.question is None:
             return
         stream = live.stream
         try:
-            stream.rest = await self._finish(flow, live)
+            stream.rest = await self._answered(flow, live, live.stream.question)
         except Exception:
             stream.failed = True
             self._failed(flow)
@@ -299,9 +361,12 @@ class Toolmend:
         if not body:
             return
         exchange = live.exchange
-        exchange.respond(response.status_code, response.headers.get("content-type", ""))
+        exchange.respond(response.status_code, live.content_type)
         passed = exchange.receive(body)
-        delivered = b"".join(passed + await self._finish(flow, live))
+        rest = exchange.finish()
+        if isinstance(rest, FollowUp):
+            rest = await self._answered(flow, live, rest)
+        delivered = b"".join(passed + rest)
         _mark(flow, exchange)
         if delivered == body and exchange.status == response.status_code:
             return
@@ -313,10 +378,10 @@ class Toolmend:
             response.status_code = exchange.status
             response.reason = status_codes.RESPONSES.get(exchange.status, "")
 
-    async def _finish(self, flow: http.HTTPFlow, live: Live) -> list[bytes]:
-        """End the answer: ask what has to be asked, and return the rest of it."""
+    async def _answered(self, flow: http.HTTPFlow, live: Live, question: FollowUp) -> list[bytes]:
+        """Ask the questions that the end of an answer takes, this one first, and return the rest of it."""
         assert self.chosen is not None
-        result = live.exchange.finish()
+        result: list[bytes] | FollowUp = question
         deadline = time.monotonic() + self.chosen.settings.timeout
         while isinstance(result, FollowUp):
             left = deadline - time.monotonic()
@@ -341,6 +406,7 @@ class Toolmend:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Forget a flow that ended in an error; what was held has gone out already."""
+        self.sent.pop(flow.id, None)
         live = self.live.pop(flow.id, None)
         if live is not None:
             live.left = True
@@ -355,15 +421,15 @@ class Toolmend:
             return
         surface, model, asked = exchange.surface.name, exchange.request.model, len(exchange.asked)
         self.statistics.add(outcome, asked)
-        self.status_line.show(self.statistics.summary())
+        self.status_line.show(self.statistics.summary)
         if self.chosen.log is not None:
             entry = report.entry(surface, model, received, outcome, asked)
             self.recorder.log(self.chosen.log, {"time": time.time(), **entry})
-        if chunks and self._keeps():
+        if chunks and self._keeps:
             recording = self._recording(flow, live, outcome, chunks)
             if self.chosen.record is not None and worth_keeping(outcome, self.chosen.record_which):
                 self.recorder.record(self.chosen.record, recording, self.chosen.record_prompts)
-            if ctx.master.addons.get("view"):
+            if ctx.master.addons.get("view") is not None:
                 self.kept[flow.id] = recording
                 while len(self.kept) > MOST_KEPT:
                     del self.kept[next(iter(self.kept))]
@@ -393,8 +459,8 @@ class Toolmend:
                 live.status,
                 live.content_type,
                 timed,
-                live.request_headers,
-                live.response_headers,
+                _headers(live.request_headers),
+                _headers(live.response_headers),
             ),
             follow_ups=tuple(
                 Entry(
@@ -414,8 +480,8 @@ class Toolmend:
                 flow.response.status_code,
                 exchange.content_type,
                 ((flow.response.get_content(strict=False) or b"", end),),
-                live.request_headers,
-                _headers(flow.response),
+                _headers(live.request_headers),
+                _headers(flow.response.headers.fields),
             ),
             outcome=outcome,
             started=flow.request.timestamp_start,
@@ -478,8 +544,8 @@ def _encoded(document: JsonObject) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _headers(message: http.Message) -> Headers:
-    return tuple(message.headers.items(multi=True))
+def _headers(fields: Fields) -> Headers:
+    return tuple(http.Headers(fields).items(multi=True))
 
 
 def _version(server: Server, replies: dict[str, Reply | None]) -> str:

@@ -41,7 +41,10 @@ class LateStream(Protocol):
         """Take in a chunk and return what goes out; `b""` is the end."""
 
     def waits(self) -> bool:
-        """Tell whether the end of this answer has to wait for `toolmend_late_stream`."""
+        """Tell, once and at the end of the answer, whether it has to wait for `toolmend_late_stream`."""
+
+    def holds(self) -> bool:
+        """Tell whether there may be something to give out when the server breaks off."""
 
     gone: Callable[[], bool]
     """Tells whether the client has left while the hook waits (a reset of one HTTP/2 stream has no event of its own)."""
@@ -66,13 +69,15 @@ class LateHttpStream(http_layer.HttpStream):
 
     def _ended(self, event: events.Event) -> layer.CommandGenerator[None]:
         filter_ = self._filter()
-        if filter_ is not None and filter_.waits():
-            if isinstance(event, ResponseEndOfMessage):
-                filter_.gone = self._client_left
-                yield ToolmendLateStreamHook(self.flow)
-            elif isinstance(event, ResponseProtocolError):
+        if filter_ is None:
+            pass
+        elif isinstance(event, ResponseProtocolError):
+            if filter_.holds():
                 # The server broke off: what is held goes out before the client sees the break.
                 yield from super()._handle_event(ResponseData(self.stream_id, b""))
+        elif filter_.waits():
+            filter_.gone = self._client_left
+            yield ToolmendLateStreamHook(self.flow)
         yield from super()._handle_event(event)
 
     def _filter(self) -> LateStream | None:
@@ -113,6 +118,9 @@ class _Probe:
         return [b"mended"]
 
     def waits(self) -> bool:
+        return True
+
+    def holds(self) -> bool:
         return True
 
 

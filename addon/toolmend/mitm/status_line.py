@@ -46,10 +46,10 @@ class StatusLine:
         handlers.insert(0, self._before)
         handlers.append(self._after)
 
-    def show(self, line: str) -> None:
-        """Show this line from now on."""
-        self._line = line
+    def show(self, line: Callable[[], str]) -> None:
+        """Show this line from now on. It is asked for only where somebody can see it."""
         if self._shown:
+            self._line = line()
             self._clear()
             self._draw()
 

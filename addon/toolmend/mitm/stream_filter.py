@@ -29,15 +29,27 @@ class StreamFilter:
         self.failed = False
         self.came: list[tuple[bytes, float]] = []
         self.went: list[bytes] = []
+        self.question: FollowUp | None = None
         self.rest: list[bytes] | None = None
         self.gone: Callable[[], bool] = lambda: False
         self._fail = fail
         self._late = late
         self._keep = keep
 
-    def waits(self) -> bool:
-        """Tell whether the end of this answer has to wait."""
+    def holds(self) -> bool:
+        """Tell whether what is held has to go out when the server breaks off."""
         return self._late and not self.failed
+
+    def waits(self) -> bool:
+        """End the answer, and tell whether its end has to wait for the reply to `question`: most have none."""
+        if not self.holds():
+            return False
+        result = self._guarded(self.exchange.finish)
+        if isinstance(result, FollowUp):
+            self.question = result
+            return True
+        self.rest = result
+        return False
 
     def __call__(self, data: bytes) -> list[bytes]:
         """Take in one chunk (`b""` is the end) and return what goes to the client."""
@@ -54,20 +66,17 @@ class StreamFilter:
         return out
 
     def _end(self) -> list[bytes]:
-        """Return the rest: what the hook decided; without the hook (late streaming is off, or the server broke off)
-        what needs no question."""
+        """Return the rest: what was decided; where nothing was (late streaming is off, or the server broke off) what
+        needs no question."""
         if self.rest is not None:
             rest, self.rest = self.rest, []
             return rest
         self.rest = []
         if self.failed or self._late:
             return self.exchange.unsent()
-        return self.guarded(self._finish)
-
-    def _finish(self) -> list[bytes]:
-        result = self.exchange.finish()
+        result = self._guarded(self.exchange.finish)
         while isinstance(result, FollowUp):
-            result = self.exchange.resume(None)
+            result = self._guarded(lambda: self.exchange.resume(None))
         return result
 
     def _received(self, data: bytes) -> list[bytes]:
@@ -83,7 +92,7 @@ class StreamFilter:
         self._fail()
         return self.exchange.unsent()
 
-    def guarded(self, work: Callable[[], list[bytes]]) -> list[bytes]:
+    def _guarded(self, work: Callable[[], list[bytes] | FollowUp]) -> list[bytes] | FollowUp:
         """Do a piece of work of the core; when it raises, return all that has come and has not gone."""
         try:
             return work()

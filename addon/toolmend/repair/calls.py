@@ -12,7 +12,7 @@ from toolmend.repair.coercion import DEFAULT, LEFT_OUT, ONLY_VALUE, coerce
 from toolmend.repair.decoding import Decoded, decode, fused_arguments
 from toolmend.repair.names import evidence, meant, snap
 from toolmend.repair.schema import validator
-from toolmend.repair.unwrapping import MAX_LAYERS, Envelope, Layer, envelope, layers
+from toolmend.repair.unwrapping import MAX_LAYERS, Envelope, Layer, envelope, layers, may_be_wrapped
 from toolmend.repair.whole_numbers import whole_numbers
 
 FILLED: Final = frozenset({DEFAULT, LEFT_OUT, ONLY_VALUE})
@@ -43,6 +43,8 @@ def repair_call(call: ToolCall, tools: Sequence[Tool], index: int = 0, *, cut: b
         The call (the same object when nothing was to repair), the liberties taken, the faults left.
     """
     try:
+        if is_sound(call, tools):
+            return call, (), ()
         return _Rungs(call, tools, f"/calls/{index}", cut).climbed()
     except RecursionError:  # nested deeper than any tool asks for: passed as it came
         return call, (), ()
@@ -51,6 +53,14 @@ def repair_call(call: ToolCall, tools: Sequence[Tool], index: int = 0, *, cut: b
 def fits(call: ToolCall, tools: Sequence[Tool]) -> bool:
     """Tell whether a call names an offered tool, after snapping, and has no faults after the ladder."""
     return snap(call.name, tools) is not None and not repair_call(call, tools)[2]
+
+
+def is_sound(call: ToolCall, tools: Sequence[Tool]) -> bool:
+    """Tell at little cost that there is nothing to do on any rung; False says nothing. Nearly all calls are sound."""
+    arguments = call.arguments
+    if not isinstance(arguments, dict) or not arguments or (tool := delivered_tool(call, tools)) is None:
+        return False
+    return not may_be_wrapped(arguments, tool) and validator(tool.parameters).surely_fits(arguments)
 
 
 class _Rungs:
@@ -179,7 +189,10 @@ class _Rungs:
 
 def delivered_tool(call: ToolCall, tools: Sequence[Tool]) -> Tool | None:
     """Return the tool that a call already names in the form in which it goes out."""
-    return next((tool for tool in tools if (tool.local_name, tool.namespace) == (call.name, call.namespace)), None)
+    for tool in tools:
+        if tool.namespace == call.namespace and tool.local_name == call.name:
+            return tool
+    return None
 
 
 def _is_better(left: Sequence[Fault], before: Sequence[Fault]) -> bool:

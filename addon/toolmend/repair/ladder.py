@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Final
 
 from toolmend.model import Outcome, Repair, Request, Tool, ToolCall, Turn
-from toolmend.repair.calls import Repaired, fits, repair_call
+from toolmend.repair.calls import Repaired, fits, is_sound, repair_call
 from toolmend.repair.decoding import objects_in
 from toolmend.repair.recovery import HIDES_ERRORS, recover
 
@@ -21,6 +21,7 @@ __all__ = ["Repaired", "fits", "repair_call", "repair_turn"]
 
 ID_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 ID_LENGTH: Final = 8
+SOUND_FINISHES: Final = frozenset({"stop", "tool_calls"})
 WITHOUT_IDS: Final = frozenset({"ollama-chat"})
 """Surfaces on which a call need not have an id."""
 
@@ -36,7 +37,7 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
         The turn as it is now (the same object when nothing was to repair), the liberties taken, the faults left. Which
         calls the client's tool choice allows is not asked here.
     """
-    if not request.tools:
+    if not request.tools or _is_sound(turn, request):
         return Outcome(turn)
     recovered, repairs, faults = recover(turn, request)
     calls, split = _unglued(recovered.calls, request.tools)
@@ -44,16 +45,28 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
     results = [
         repair_call(call, request.tools, index, cut=cut and call.dialect is None) for index, call in enumerate(calls)
     ]
-    calls = tuple(call for call, _, _ in results)
-    repairs += split + tuple(repair for _, found, _ in results for repair in found)
-    faults += tuple(fault for _, _, found in results for fault in found)
-    calls, named = _identified(calls, request.surface not in WITHOUT_IDS)
+    repairs += split
+    if any(found or left for _, found, left in results):
+        repairs += tuple(repair for _, found, _ in results for repair in found)
+        faults += tuple(fault for _, _, found in results for fault in found)
+    calls, named = _identified(tuple([call for call, _, _ in results]), request.surface not in WITHOUT_IDS)
     # Told by identity: 1, 1.0 and true are equal in Python, and three values on the wire.
     if [*map(id, calls)] != [*map(id, recovered.calls)]:
         recovered = replace(recovered, calls=calls)
     lacks_end = request.stream and request.surface in HIDES_ERRORS and not faults
     recovered, finished = _finished(recovered, lacks_end)
     return Outcome(recovered, repairs + named + finished, faults)
+
+
+def _is_sound(turn: Turn, request: Request) -> bool:
+    """Tell at little cost that a turn is calls and nothing else, all of them sound; False says nothing."""
+    calls = turn.calls
+    if not calls or turn.error is not None or turn.finish not in SOUND_FINISHES or (turn.text and turn.text.strip()):
+        return False
+    ids = {call.id for call in calls}
+    if len(ids) < len(calls) or ("" in ids and request.surface not in WITHOUT_IDS):
+        return False
+    return all(call.dialect is None and is_sound(call, request.tools) for call in calls)
 
 
 def _unglued(calls: tuple[ToolCall, ...], tools: Sequence[Tool]) -> tuple[tuple[ToolCall, ...], tuple[Repair, ...]]:

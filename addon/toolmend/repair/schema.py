@@ -19,16 +19,17 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.protocols import Validator as JsonSchemaValidator
 from jsonschema.validators import extend
 
+from toolmend.fingerprint import fingerprint
 from toolmend.model import Fault, Json, JsonObject
-from toolmend.repair.quick_check import surely_fits
+from toolmend.repair.quick_check import Check, quick_check
 
 Steps: TypeAlias = tuple[str | int, ...]
 
 MAX_STEPS: Final = 40_000
 MAX_DEPTH: Final = 64
 MAX_BRANCHES: Final = 256
-MAX_TEXT: Final = 400_000
 MAX_RECENT: Final = 64
+MAX_MADE: Final = 256
 MAX_UNIQUE: Final = 500
 MAX_PATTERN: Final = 300
 PATTERN_WORK: Final = 1_000_000
@@ -77,6 +78,13 @@ class Validator:
     def __init__(self, checker: JsonSchemaValidator, root: JsonObject) -> None:
         self._checker = checker
         self._root = root
+        self._quick: Check | None = None
+
+    def surely_fits(self, value: Json) -> bool:
+        """Tell whether a value fits beyond doubt, its numbers in the form that is asked for; False says nothing."""
+        if self._quick is None:
+            self._quick = quick_check(self.schema)
+        return self._quick(value)
 
     @property
     def schema(self) -> JsonObject:
@@ -114,7 +122,7 @@ class Validator:
 
     def problems(self, value: Json) -> tuple[Problem, ...]:
         """Return what does not fit, in the order of the schema's keywords; empty when the value fits."""
-        if surely_fits(value, self.schema):
+        if self.surely_fits(value):
             return ()
         _work.limit = _work.steps + MAX_STEPS
         try:
@@ -143,17 +151,20 @@ def validator(schema: Json) -> Validator:
     known = _recent.get(id(schema))
     if known is not None and known[0] is schema:
         return known[1]
-    try:
-        text = json.dumps(schema)
-    except RecursionError:
-        text = "{}"
-    made = _validator(text if len(text) <= MAX_TEXT else "{}")
+    written = fingerprint(schema)
+    if (made := _made.get(written)) is None:
+        # What is too long or too deep to be known again accepts everything.
+        made = _make(schema if written else {})
+        if len(_made) >= MAX_MADE:
+            _made.clear()
+        _made[written] = made
     if len(_recent) >= MAX_RECENT:
         _recent.clear()
     _recent[id(schema)] = schema, made
     return made
 
 
+_made: Final[dict[bytes, Validator]] = {}
 _recent: Final[dict[int, tuple[Json, Validator]]] = {}
 
 
@@ -192,9 +203,7 @@ def pointer(path: str, *steps: str | int) -> str:
     return path + "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-@lru_cache(maxsize=256)
-def _validator(text: str) -> Validator:
-    schema = json.loads(text)
+def _make(schema: Json) -> Validator:
     old = isinstance(schema, dict) and re.search(r"draft-0[4-7]", str(schema.get("$schema", "")))
     checker = DRAFT_7 if old else DRAFT_2020
     root = _tidy(schema, tuples="items" if old else "prefixItems", depth=0)

@@ -26,6 +26,9 @@ CONTAINERS: Final = (
     "action_input",
     "function_args",
 )
+INSIDE: Final = ("function", "tool_call", "function_call")
+WRAPPING: Final = frozenset({*NAMES, *CONTAINERS, *INSIDE, "properties"})
+"""Names without one of which an object of several members wraps nothing."""
 BESIDE: Final = frozenset({"id", "index", "tool_call_id", "type", "call_id"})
 SCHEMA_WORDS: Final = frozenset(
     {"$schema", "additionalProperties", "description", "properties", "required", "title", "type"}
@@ -62,14 +65,20 @@ def envelope(value: Json) -> Envelope | None:
     """Read `{name, arguments}`, in the names that models give the two, also inside `function`."""
     if not isinstance(value, dict):
         return None
-    inner = value.get("function") or value.get("tool_call") or value.get("function_call")
-    if isinstance(inner, dict) and value.keys() - {"function", "tool_call", "function_call"} <= BESIDE:
+    inner = next((found for key in INSIDE if (found := value.get(key))), None)
+    if isinstance(inner, dict) and value.keys() - set(INSIDE) <= BESIDE:
         return envelope(inner)
     named = [key for key in NAMES if isinstance(value.get(key), str)]
     contained = [key for key in CONTAINERS if key in value]
     if len(named) != 1 or len(contained) > 1 or not value.keys() - {*named, *contained} <= BESIDE:
         return None
     return Envelope(str(value[named[0]]), _opened(value[contained[0]]) if contained else {})
+
+
+def may_be_wrapped(arguments: JsonObject, tool: Tool) -> bool:
+    """Tell whether any layer around these arguments could be sure (`Layer.sure`): a look at their names alone."""
+    alone = len(arguments) == 1 and not _is_declared(arguments, properties_of(tool.parameters))
+    return alone or not WRAPPING.isdisjoint(arguments)
 
 
 def layers(arguments: Json, tool: Tool) -> Iterator[Layer]:

@@ -103,7 +103,7 @@ def _plain_text(document: JsonObject) -> str | None:
 
 
 def _events(document: JsonObject, whole: bool) -> tuple[Event, ...]:
-    if (plain := _plain_text(document)) is not None:
+    if not whole and (plain := _plain_text(document)) is not None:
         return (TextPart(plain),)
     error = error_of(document)
     if error is not None:

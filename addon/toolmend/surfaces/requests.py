@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from toolmend.model import ChoiceMode, DecodeError, Json, JsonObject, Request, Tool, ToolChoice
+from toolmend.fingerprint import fingerprint
+from toolmend.model import Body, ChoiceMode, DecodeError, Json, JsonObject, Request, Tool, ToolChoice
 from toolmend.surfaces.wire import dump_text, object_of, objects_of, text_of, without
 
 MODES: Final[dict[str, ChoiceMode]] = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+MOST_KEPT: Final = 32
 NAMED_KINDS: Final = ("function", "tool", "custom", None)
 
 
@@ -17,8 +19,23 @@ def read_tools(tools: Json) -> tuple[Tool, ...]:
 
     A tool of another kind that has a name (`custom`, `bash_20250124`) counts as one that takes anything: Ollama offers
     it to the model like that. Tools without a name, and the server's own web search, are left out.
+
+    An agent sends the same tools with every turn: they are read once, and the turns share them.
     """
-    return tuple(tool for entry in objects_of(tools) for tool in _declared(entry))
+    if not isinstance(tools, list):
+        return ()
+    written = fingerprint(tools)
+    if (known := _read.get(written)) is not None:
+        return known
+    read = tuple([tool for entry in objects_of(tools) for tool in _declared(entry)])
+    if written:
+        if len(_read) >= MOST_KEPT:
+            _read.clear()
+        _read[written] = read
+    return read
+
+
+_read: Final[dict[bytes, tuple[Tool, ...]]] = {}
 
 
 def _declared(entry: JsonObject) -> list[Tool]:
@@ -99,7 +116,7 @@ class ToolSurface:
             tools=read_tools(tools),
             tool_choice=self.read_choice(document) or ToolChoice(parallel=self.reads_parallel(document)),
             stream=self.stream_by_default if stream is None else bool(stream),
-            document=document,
+            body=Body(document),
         )
 
     def read_choice(self, document: JsonObject) -> ToolChoice | None:

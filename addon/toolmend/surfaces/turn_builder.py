@@ -136,6 +136,8 @@ class OpenCall:
 
     def repairs(self, place: int) -> list[Repair]:
         """Return the liberties that were taken to join this call, the turn's call at this place."""
+        if not self.liberties and not self.had_null:
+            return []
         after: dict[str, Json] = {"index": place, "id": self.id, "name": self.name, "arguments": "".join(self.pieces)}
         nulls: list[tuple[str, Json, str]] = (
             [("arguments", None, "null first")] if self.had_null and self.pieces else []
