@@ -86,6 +86,7 @@ class Live:
     response_headers: Fields = ()
     status: int = 0
     content_type: str = ""
+    encoded: bool = False
     left: bool = False
 
 
@@ -152,15 +153,16 @@ class Toolmend:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Begin an exchange for a request that offers tools, and put the tool choice on it."""
-        surface = self._surface(flow)
+        path = _path(flow)
+        surface = self._surface(flow, path)
         if surface is None:
             return
         try:
-            await self._take(flow, surface, _path(flow).removesuffix(surface.path))
+            await self._take(flow, surface, path.removesuffix(surface.path))
         except Exception:
             self._failed(flow)
 
-    def _surface(self, flow: http.HTTPFlow) -> Surface | None:
+    def _surface(self, flow: http.HTTPFlow, path: str) -> Surface | None:
         """Tell whose request this is: a live POST to one of the four paths, where the filter says."""
         if (
             not flow.live
@@ -170,8 +172,9 @@ class Toolmend:
             or flow.response is not None
         ):
             return None
-        path = _path(flow)
-        surface = next((surface for known, surface in SURFACES.items() if path.endswith(known)), None)
+        surface = SURFACES.get(path)
+        if surface is None:
+            surface = next((surface for known, surface in SURFACES.items() if path.endswith(known)), None)
         return surface if surface is not None and self._in_scope(flow) else None
 
     def _in_scope(self, flow: http.HTTPFlow) -> bool:
@@ -297,7 +300,8 @@ class Toolmend:
     def _open(self, flow: http.HTTPFlow, response: http.Response, live: Live) -> None:
         kind = response.headers.get("content-type", "")
         live.status, live.content_type, live.response_headers = response.status_code, kind, response.headers.fields
-        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        live.encoded = response.headers.get("content-encoding", "identity").lower() not in ("identity", "")
+        if live.encoded:
             if framing_of(kind) != "json":
                 logger.info("toolmend: a compressed stream passed as it is")
                 del self.live[flow.id]
@@ -342,7 +346,7 @@ class Toolmend:
             return
         try:
             if live.stream is None:
-                came = flow.response.get_content(strict=False) or b""
+                came = _content(flow.response, live.encoded)
                 chunks = [(came, time.monotonic())]
                 await self._whole(flow, flow.response, live, came)
             else:
@@ -524,6 +528,11 @@ class Toolmend:
             if kept is None:
                 raise exceptions.CommandError(f"toolmend.record: nothing is kept of flow {found.id}: not one of ours")
             self.recorder.record(self.chosen.record, kept, self.chosen.record_prompts)
+
+
+def _content(response: http.Response, encoded: bool) -> bytes:
+    """Return the body, decompressed where it has to be and can be."""
+    return (response.get_content(strict=False) if encoded else response.raw_content) or b""
 
 
 def _decoded(body: bytes) -> JsonObject:
