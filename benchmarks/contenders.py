@@ -55,7 +55,7 @@ def mitmdump(upstream: str, confdir: str, *more: str) -> list[str]:
 
 
 STREAMING: Final = ("--set", "stream_large_bodies=1")
-"""Without it plain mitmdump reads an answer to its end before it passes any of it on."""
+"""Without it plain mitmdump reads an answer to its end before it passes any of it on: no stream is one."""
 
 
 @contextlib.contextmanager
@@ -65,7 +65,8 @@ def running(toolrails: str | None = None, only: str = "") -> Iterator[list[Conte
         confdir = stack.enter_context(TemporaryDirectory())
         server = stack.enter_context(process("direct", [sys.executable, str(Path(__file__).parent / "replay.py")]))
         commands = {
-            "mitmdump": mitmdump(server.url, confdir, *STREAMING),
+            "mitmdump": mitmdump(server.url, confdir),
+            "streaming": mitmdump(server.url, confdir, *STREAMING),
             "toolmend": mitmdump(server.url, confdir, "-s", str(ADDON), "--set", "toolmend_quiet=on"),
         }
         port = 0

@@ -18,6 +18,8 @@ from replay import TOOL
 PATH = "/v1/chat/completions"
 PATIENCE = 30.0
 Samples = dict[str, list[float]]
+STREAMS_ON: Final = ("direct", "streaming", "toolmend")
+"""Those that pass a stream on as it comes."""
 
 
 def request(model: str, *, stream: bool, tools: bool = True) -> bytes:
@@ -76,7 +78,10 @@ class Client:
 
 @dataclass
 class Measured:
-    """Hold samples of one quantity for each contender. `unit` says what a sample is; smaller is better if `less`."""
+    """Hold samples of one quantity for each contender. `unit` says what a sample is; smaller is better if `less`.
+
+    `base` is what toolmend is compared with: mitmdump as it is, and for streams one that passes them on.
+    """
 
     name: str
     unit: str
@@ -84,6 +89,7 @@ class Measured:
     statistic: str = "p50"
     samples: Samples = field(default_factory=dict)
     less: bool = True
+    base: str = "mitmdump"
 
     def value(self, name: str) -> float | None:
         """Return the statistic of a contender's samples."""
@@ -94,8 +100,9 @@ class Measured:
             return quantiles(found, n=100, method="inclusive")[98] if len(found) > 1 else found[0]
         return median(found)
 
-    def ratio(self, name: str, base: str = "mitmdump") -> float | None:
+    def ratio(self, name: str, base: str = "") -> float | None:
         """Return the ratio to another contender: of the same round where the rounds can be told apart."""
+        base = base or self.base
         ours, theirs = self.samples.get(name), self.samples.get(base)
         if not ours or not theirs:
             return None
@@ -141,7 +148,8 @@ def answers(contenders: list[Contender], count: int) -> list[Measured]:
         asked = contenders if model != "missing" else [c for c in contenders if c.name != "direct"]
         found = each(asked, count, lambda contender, client: {"end": client.ask(data)[1] * 1000})  # noqa: B023
         for statistic, target in zip(("p50", "p99"), targets, strict=True):
-            shown.append(Measured(f"{name}, {statistic}", "ms", target, statistic, found["end"]))
+            base = "streaming" if stream else "mitmdump"
+            shown.append(Measured(f"{name}, {statistic}", "ms", target, statistic, found["end"], base=base))
     return shown
 
 
@@ -154,10 +162,10 @@ def first_token(contenders: list[Contender], count: int) -> list[Measured]:
         return {"first": first * 1000, "between": (end - first) * 1000 / max(chunks - 1, 1)}
 
     found = each(contenders, count, measure)
-    streaming = {name: values for name, values in found["between"].items() if name != "toolrails"}
+    streaming = {name: values for name, values in found["between"].items() if name in STREAMS_ON}
     return [
-        Measured("first token of a text", "ms", 1.05, "p50", found["first"]),
-        Measured("between tokens", "ms", None, "p50", streaming),
+        Measured("first token of a text", "ms", 1.05, "p50", found["first"], base="streaming"),
+        Measured("between tokens", "ms", None, "p50", streaming, base="streaming"),
     ]
 
 
@@ -165,7 +173,7 @@ def generated(contenders: list[Contender], count: int) -> list[Measured]:
     """Measure the first token of 200 that take 5 ms each, as a model that generates them does."""
     data = request("text-200@5", stream=True)
     found = each(contenders, count, lambda contender, client: {"first": client.ask(data)[0] * 1000})
-    return [Measured("first of 200 tokens, 5 ms each", "ms", None, "p50", found["first"])]
+    return [Measured("first of 200 tokens, 5 ms each", "ms", None, "p50", found["first"], base="streaming")]
 
 
 def chunk_cost(contenders: list[Contender], count: int) -> list[Measured]:
@@ -178,8 +186,8 @@ def chunk_cost(contenders: list[Contender], count: int) -> list[Measured]:
         chunks = client.ask(data)[2]
         return {"cpu": (contender.cpu() - before) * 1e6 / chunks}
 
-    proxies = [contender for contender in contenders if contender.name in ("mitmdump", "toolmend")]
-    return [Measured("CPU per text chunk", "µs", 1.5, "p50", each(proxies, count, measure)["cpu"])]
+    proxies = [contender for contender in contenders if contender.name in ("streaming", "toolmend")]
+    return [Measured("CPU per text chunk", "µs", 1.5, "p50", each(proxies, count, measure)["cpu"], base="streaming")]
 
 
 def throughput(contenders: list[Contender], count: int) -> list[Measured]:
@@ -217,7 +225,7 @@ def open_streams(contenders: list[Contender], count: int) -> list[Measured]:
     data = request("open", stream=True)
     samples: Samples = {}
     for contender in contenders:
-        if contender.name not in ("mitmdump", "toolmend"):
+        if contender.name not in ("streaming", "toolmend"):
             continue
         clients = _opened(contender, data)
         for _ in range(count):
@@ -226,7 +234,7 @@ def open_streams(contenders: list[Contender], count: int) -> list[Measured]:
             samples.setdefault(contender.name, []).append((contender.memory() - before) * 1024 / STREAMS)
         for client in clients:
             client.close()
-    return [Measured(f"memory of an open stream, {STREAMS} open", "kB", 1.3, "p50", samples)]
+    return [Measured(f"memory of an open stream, {STREAMS} open", "kB", 1.3, "p50", samples, base="streaming")]
 
 
 STREAMS: Final = 200

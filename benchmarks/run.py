@@ -4,7 +4,9 @@
     python benchmarks/run.py --json results.json  # the same as JSON, with every sample
     python benchmarks/run.py --rounds 20 --only chunks
 
-Everything runs on this machine, in front of one replay. What it takes to start and memory are read on Linux only.
+Plain is mitmdump without toolmend: as it is for whole answers, with `stream_large_bodies=1` ("streaming") for streams,
+which it would read to their end otherwise. Everything runs on this machine, in front of one replay. What it takes to
+start and memory are read on Linux only.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from measures import Measured
 from rich.console import Console
 from rich.table import Table
 
-NAMES = ("direct", "mitmdump", "toolmend", "toolrails")
+NAMES = ("direct", "mitmdump", "streaming", "toolmend", "toolrails")
 MEASURES: dict[str, Callable[[list[Contender], int], list[Measured]]] = {
     "answers": lambda found, count: measures.answers(found, count),
     "first": lambda found, count: measures.first_token(found, count),
@@ -60,7 +62,7 @@ def shown_value(value: float | None) -> str:
 def table(rows: list[Measured]) -> Table:
     """Make the table of what clients see."""
     made = Table(title="Between a client and its server", title_justify="left")
-    for column in ("", "unit", *NAMES, "toolmend / mitmdump", "target", "toolmend / toolrails"):
+    for column in ("", "unit", *NAMES, "toolmend / plain", "target", "toolmend / toolrails"):
         made.add_column(column, justify="left" if not column or column == "unit" else "right")
     for row in rows:
         values = [shown_value(row.value(name)) for name in NAMES]
@@ -93,6 +95,7 @@ def as_object(rows: list[Measured], found: list[costs.Cost]) -> dict[str, object
                 "unit": row.unit,
                 "values": {name: row.value(name) for name in row.samples},
                 "ratio": row.ratio("toolmend"),
+                "ratio_to": row.base,
                 "ratio_to_toolrails": row.ratio("toolmend", "toolrails"),
                 "target": row.target,
                 "samples": row.samples,
@@ -116,7 +119,7 @@ def main() -> int:
     if only or not options.only:
         rows = measure(options.rounds, only, options.toolrails or contenders.installed_toolrails())
     found = costs.all_costs() if not options.only or "costs" in options.only else []
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 170)
     if rows:
         console.print(table(rows))
     if found:
