@@ -116,6 +116,7 @@ LEFT: list[tuple[str, Json, Json]] = [
     ("a list with a comma in it, as text", items(TEXT), "Buy milk, eggs"),
     ("lines as text", items(TEXT), "one\ntwo"),
     ("a list that was cut", items(TEXT), '["a", "b'),
+    ("a bracket that opens no list", items(TEXT), "[abc"),
     ("an object for a list of texts", items(TEXT), {"x": 1}),
     ("a value out of range", {"type": "integer", "maximum": 100}, 255),
     ("a value that is not allowed", allowed("low", "high"), "urgent"),
@@ -189,6 +190,15 @@ OPTIONAL: list[tuple[str, Json, Json]] = [
 def test_nothing_for_an_optional_member_leaves_it_out(schema: Json, value: Json) -> None:
     coerced = coerce({"a": value, "b": 1}, members("b", a=schema, b=WHOLE), "/x")
     assert coerced == Coerced({"b": 1}, (Repair("coerce", "/x/a", value, None, "left out"),))
+
+
+def test_nothing_deep_inside_is_left_out_only_where_it_may_be_absent() -> None:
+    schema = members("o", o=items(members("b", a=WHOLE, b=WHOLE)))
+    assert coerce({"o": [{"a": None, "b": 1}]}, schema, "/x") == Coerced(
+        {"o": [{"b": 1}]}, (Repair("coerce", "/x/o/0/a", None, None, "left out"),)
+    )
+    required: Json = {"o": [{"a": 1, "b": None}]}
+    assert coerce(required, schema).value is required
 
 
 def test_blanks_of_a_form_are_left_out_with_other_repairs_and_stay_in_a_valid_call() -> None:

@@ -415,6 +415,15 @@ class TestTheReply:
         assert answer is not None
         assert answer.outcome.turn.calls == (MENDED,)
 
+    def test_a_call_whose_arguments_are_no_object_is_no_answer(self) -> None:
+        call = {"id": "c", "type": "function", "function": {"name": "create_event", "arguments": "soon"}}
+        message = {"role": "assistant", "content": json.dumps(GOOD), "tool_calls": [call]}
+        body = {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+        reply = Reply(200, "application/json", json.dumps(body).encode())
+        _, answer = run(questions(MISSING, COMPLETIONS), reply)
+        assert answer is not None
+        assert answer.outcome.turn.calls == (MENDED,)
+
     def test_several_calls_are_mended_at_once_and_the_good_one_stays(self) -> None:
         good = ToolCall("c", "read_file", {"path": "x"})
         turn = Turn(calls=(event(title="A"), good, event(title="B")), finish="tool_calls")

@@ -216,6 +216,10 @@ def test_a_word_in_the_place_of_a_password_is_replaced_there_alone() -> None:
     decoded = json.loads(clean)
     assert decoded["content"] == "a required key"
     assert decoded["arguments"]["password"] != "required"
+    (clean,) = redact(b'{"arguments":"{\\"password\\": \\"required\\", \\"field\\": \\"required\\"}"}')
+    inner = json.loads(json.loads(clean)["arguments"])
+    assert inner["field"] == "required"
+    assert inner["password"] != "required"
 
 
 def test_an_escape_before_a_name_stays_that_escape() -> None:
@@ -421,6 +425,8 @@ def test_what_a_responses_answer_repeats_of_its_request_is_taken_out() -> None:
         (third, 3),
     )
     assert without_echoes("openai-chat", ((first, 1),)) == ((first, 1),)
+    nothing = b'{"instructions":null,"metadata":{},"tools":[],"user": null,"tools": [}'
+    assert without_echoes("openai-responses", ((nothing, 1),)) == ((nothing, 1),)
 
 
 # A whole file

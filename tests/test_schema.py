@@ -149,6 +149,8 @@ def test_a_reference_is_followed_to_what_it_means_and_a_loop_to_nothing() -> Non
     check = validator({"$defs": {"Day": DAY, "Loop": {"$ref": "#/$defs/Loop"}}, "properties": {"day": day}})
     assert check.resolve(day).get("required") == ["hour"]
     assert check.resolve({"$ref": "#/$defs/Loop"}) == {}
+    chain: dict[str, Json] = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(200)}
+    assert validator({"$defs": {**chain, "d200": DAY}}).resolve({"$ref": "#/$defs/d0"}) == {}
     assert check.resolve(True) == {}
 
 

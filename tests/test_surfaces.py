@@ -308,6 +308,24 @@ def test_errors_in_mid_stream_are_read(surface: Any, body: bytes, message: str) 
     assert (turn.error, turn.finish) == (message, "error")
 
 
+def test_a_body_that_does_not_say_that_it_is_done_has_no_end() -> None:
+    body = b'{"model":"m","message":{"role":"assistant","content":"Hi"}}'
+    assert decode(OLLAMA, body, "json") == Turn("Hi", finish=None)
+
+
+def test_the_first_choice_is_read_wherever_it_stands() -> None:
+    form = '{"index":%d,"message":{"role":"assistant","content":"%s"},"finish_reason":"stop"}'
+    body = f'{{"choices":[7,{form % (1, "Other")},{form % (0, "First")}]}}'
+    assert decode(CHAT, body.encode(), "json") == Turn("First", finish="stop")
+
+
+def test_items_of_unknown_types_add_nothing() -> None:
+    search = '{"type":"web_search_call","id":"ws_1","status":"completed"}'
+    message = '{"type":"message","id":"m","content":[{"type":"output_text","text":"Hi"}]}'
+    body = f'{{"object":"response","status":"completed","output":[{search},{message}]}}'
+    assert decode(RESPONSES, body.encode(), "json") == Turn("Hi", finish="stop")
+
+
 def test_a_server_that_never_names_its_model_is_not_taken_to_fail() -> None:
     body = (
         b'data: {"model":"","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n'

@@ -576,6 +576,91 @@ def test_a_body_keeps_its_unknown_members_and_its_line_end() -> None:
     assert rewrite(CHAT, (form % entry).encode(), turn, framing="json").decode() == form % repaired
 
 
+@pytest.mark.parametrize(
+    ("surface", "form", "search", "call", "repaired"),
+    [
+        (
+            MESSAGES,
+            '{"id":"msg_1","type":"message","role":"assistant","content":[%s,%s],"stop_reason":"tool_use"}',
+            '{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{"query":"x"}}',
+            '{"type":"tool_use","id":"call_a","name":"f","input":{"n":"3"}}',
+            '{"type":"tool_use","id":"call_a","name":"f","input":{"n":3}}',
+        ),
+        (
+            RESPONSES,
+            '{"id":"resp_1","object":"response","status":"completed","output":[%s,%s]}',
+            '{"type":"web_search_call","id":"ws_1","status":"completed"}',
+            '{"type":"function_call","id":"fc_1","status":"completed","call_id":"call_a","name":"f","arguments":"{\\"n\\":\\"3\\"}"}',
+            '{"type":"function_call","id":"fc_1","status":"completed","call_id":"call_a","name":"f","arguments":"{\\"n\\":3}"}',
+        ),
+    ],
+    ids=["messages", "responses"],
+)
+def test_what_the_server_did_itself_stays_beside_a_repaired_call(
+    surface: Any, form: str, search: str, call: str, repaired: str
+) -> None:
+    turn = Turn(calls=(ToolCall("call_a", "f", {"n": 3}),), finish="tool_calls")
+    body = (form % (search, call)).encode()
+    assert json.loads(rewrite(surface, body, turn, framing="json")) == json.loads(form % (search, repaired))
+
+
+def test_a_line_in_which_nothing_is_said_stays_where_it_stood() -> None:
+    silent = HEAD + '""},"done":false}'
+    call = '{"id":"call_a","function":{"index":0,"name":"F","arguments":{}}}'
+    end = HEAD + '""},"done":true,"done_reason":"stop"}'
+    body = ndjson(silent, HEAD + f'"","tool_calls":[{call}]}},"done":false}}', end)
+    turn = Turn(calls=(ToolCall("call_a", "f", {}),), finish="stop")
+    assert rewrite(OLLAMA, body, turn) == body.replace(b'"F"', b'"f"')
+
+
+def test_text_in_the_opening_of_its_block_is_written_once() -> None:
+    def event(kind: str, **members: Json) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **members}, separators=(',', ':'))}\n\n"
+
+    usage: JsonObject = {"input_tokens": 3, "output_tokens": 0}
+    message: JsonObject = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "usage": usage}
+    text = event("content_block_start", index=0, content_block={"type": "text", "text": "I look."})
+    body = event("message_start", message=message) + text + event("content_block_stop", index=0)
+    body += event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 9})
+    body += event("message_stop")
+    written = rewrite(MESSAGES, body.encode(), Turn("I look.", calls=(NEW,), finish="stop"))
+    assert written.decode().count("I look.") == 1
+    started = [found["content_block"]["type"] for found in documents(written) if "content_block" in found]
+    assert started == ["text", "tool_use"]
+    assert essence(decode(MESSAGES, written)) == ("I look.", "", [("call_new", "read_file", '{"path": "a.py"}')])
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "not opened"])
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "not closed"])
+def test_text_of_an_item_that_was_not_opened_or_not_closed_is_written_once(opened: bool, closed: bool) -> None:
+    def event(kind: str, **members: Json) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **members}, separators=(',', ':'))}\n\n"
+
+    message: JsonObject = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    body = event("response.created", response={"id": "resp_1", "output": []}, sequence_number=0)
+    body += event("response.in_progress", response={"id": "resp_1", "output": []}, sequence_number=1)
+    if opened:
+        body += event("response.output_item.added", item=message, output_index=0, sequence_number=2)
+    body += event(
+        "response.output_text.delta",
+        item_id="msg_1",
+        output_index=0,
+        content_index=0,
+        delta="I look",
+        sequence_number=3,
+    )
+    if closed:
+        body += event("response.output_item.done", item=message, output_index=0, sequence_number=4)
+    body += event("response.completed", response={"id": "resp_1", "output": []}, sequence_number=5)
+    written = rewrite(RESPONSES, body.encode(), Turn("I look.", calls=(NEW,), finish="stop"))
+    if not opened:  # What the server opened by other rules stays as it came.
+        CHECKS["openai-responses"](written)
+    deltas = [found["delta"] for found in documents(written) if found["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == "I look."
+    assert [found["sequence_number"] for found in documents(written)] == list(range(len(documents(written))))
+    assert essence(decode(RESPONSES, written)) == ("I look.", "", [("call_new", "read_file", '{"path": "a.py"}')])
+
+
 def test_a_stream_that_breaks_the_rules_is_written_by_them() -> None:
     """Seen: every call with index 0, the id and name after the first piece, arguments null."""
     opened = chunk('{"role":"assistant","content":""}')
