@@ -236,3 +236,31 @@ def test_a_constrained_request_that_fails_is_asked_as_the_client_asked_it() -> N
         ("plain", "/v1/messages", anthropic(False))
     ]
     assert (exchange.status, b"".join(sent)) == (404, answer.body)
+
+
+def test_a_refusal_of_the_tap_goes_out_when_the_question_without_it_has_no_answer() -> None:
+    exchange = Exchange(SURFACES["/api/chat"], chat(stream=False), Settings(tap="on"), Server())
+    refused = b'{"error": "logprobs is not supported with tools + stream"}'
+    assert replay(exchange, 400, "application/json", [refused], lambda question: None) == [refused]
+    assert exchange.status == 400
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_constrained_answer_without_a_call_goes_out_in_the_clients_own_form_when_no_other_comes(stream: bool) -> None:
+    exchange = Exchange(SURFACES["/v1/messages"], anthropic(stream), Settings(force="constrain"), Server())
+    answer = whole({"content": "I would rather not."}).body
+    body = b"".join(replay(exchange, 200, "application/json", [answer], lambda question: None))
+    assert [question.kind for question, _ in exchange.asked] == ["plain"]
+    assert exchange.content_type == ("text/event-stream" if stream else "application/json")
+    if stream:
+        assert b'"delta":{"type":"text_delta","text":"I would rather not."}' in body
+        assert body.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    else:
+        assert json.loads(body)["content"] == [{"type": "text", "text": "I would rather not."}]
+
+
+def test_a_constrained_request_that_fails_twice_brings_the_servers_own_error() -> None:
+    exchange = Exchange(SURFACES["/v1/messages"], anthropic(False), Settings(force="constrain"), Server())
+    error = b'{"error": "no such path"}'
+    assert replay(exchange, 404, "application/json", [error], lambda question: None) == [error]
+    assert exchange.status == 404

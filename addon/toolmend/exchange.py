@@ -326,7 +326,6 @@ class Exchange:
     def _ask_plainly(self) -> FollowUp:
         """Ask the client's own question, as it would have gone without what we put on it."""
         self.tapped = self.constrained = False
-        self.request_path = None
         document = self.request.document if self._plain_document is None else self._plain_document
         self._pending = FollowUp(self.surface.path, document, {}, (), (), "plain")
         return self._pending
@@ -334,10 +333,19 @@ class Exchange:
     def _restart(self, reply: Reply | None) -> list[bytes] | FollowUp:
         self._pending = None
         if reply is None:
-            return self.unsent()
+            return self._first_answer()
+        self.request_path = None
         self.respond(reply.status, reply.content_type)
         self._ready = self.receive(reply.body)
         return self.finish()
+
+    def _first_answer(self) -> list[bytes]:
+        """Return the answer that came though none came to the client's own question, never in a foreign form."""
+        turn = self._builder.turn()
+        if self.request_path is None or self.status != 200 or self._broken or turn.error is not None:
+            return self.unsent()
+        self.unsent()
+        return self._written(turn, [])
 
     # Delivering
 
