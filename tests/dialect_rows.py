@@ -980,6 +980,38 @@ MORE = (
     ),
     row("the whole call as a body", f"<function=get_forecast>{OBJECT}</function>", FORECAST_3),
     row(
+        "own key closes twice",
+        "<function=save_note><parameter=title>a</title></title><parameter=body>x</parameter></function>",
+        ("save_note", {"title": "a", "body": "x"}),
+    ),
+    row(
+        "own key closes, and then words and the closer",
+        "<function=save_note><parameter=title>a</title> b</parameter><parameter=body>x</parameter></function>",
+        ("save_note", {"title": "a</title> b", "body": "x"}),
+    ),
+    row(
+        "own key as an element among words",
+        "<function=save_note><parameter=title>a<title>b</title>c</title><parameter=body>x</parameter></function>",
+        ("save_note", {"title": "a<title>b</title>c", "body": "x"}),
+    ),
+    row(
+        "element closed twice",
+        "<function=save_note>\n<title>a</title>\n</title>\n<body>x</body></function>",
+        ("save_note", {"title": "a", "body": "x"}),
+    ),
+    row(
+        "one long word between parameters",
+        f"<function=get_forecast>\n<parameter=place>Turin</parameter>{'w' * 40}\n<parameter=days>\n3\n</parameter>\n</function>",
+        FORECAST_3,
+    ),
+    row("thought closed inside a block", f"<tool_call></think>{OBJECT}</tool_call>", FORECAST_3),
+    row(
+        "harmony answer behind the call",
+        '<|channel|>commentary to=functions.run<|message|>{"command": "ls -la"}<|call|><|start|>assistant<|channel|>final<|message|>Done.<|return|>\n ',
+        RUN,
+        rest="Done.",
+    ),
+    row(
         "element with foreign closers in its value",
         "<function=run><command>ls </parameter> </invoke> <parameter=x> y</command></function>",
         ("run", {"command": "ls </parameter> </invoke> <parameter=x> y"}),

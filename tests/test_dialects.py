@@ -103,6 +103,7 @@ UNREADABLE = (
     ("second of two", f"<tool_call>{OBJECT}</tool_call>\n<tool_call>\nnot valid json\n</tool_call>"),
     ("argument beside its object", '{"save_note": {"title": "a"}, "body": "b"}'),
     ("list of words in a block", '<tool_call>["run"]</tool_call>'),
+    ("empty list in a block", "<tool_call>[]</tool_call>"),
     ("pythonic operator", "[run(command=@x)]"),
     ("pythonic number with letters", "[calc(x=12abc)]"),
     ("pythonic number beyond all", "[calc(x=1e999)]"),
@@ -241,6 +242,7 @@ CLEANED = (
     ("orphan closer", "The result is 42.</TOOLCALL>", "The result is 42."),
     ("orphan closer on its line", "Done.\n</tool_call>", "Done."),
     ("end token", "Done.<|im_end|>", "Done."),
+    ("two orphan closers", "Done.</TOOLCALL>\n</tool_call>", "Done."),
     ("harmony channels glued", "analysisWe add: 2+2 is four.assistantfinalIt is four.", "It is four."),
     ("harmony final channel", "<|channel|>final<|message|>It is four.<|return|>", "It is four."),
 )
@@ -329,6 +331,9 @@ PROSE = (
     ("element of another function", '<function>delete_all</function>\n{"x": 1}'),
     ("name and braces without end", "run{garbage"),
     ("name and braces", "run{garbage}"),
+    ("name and what is no object", 'run{"command" garbage}'),
+    ("expressions in a row", 'get_forecast(place="Turin"), now()'),
+    ("expressions of which one is foreign", 'get_forecast(place="Turin")\nfoo(x=1)'),
     ("pythonic expression that cannot be read, after prose", "Well:\n[run(command=@x)]"),
     ("thought and template", "Use the format:\nAction: run\nAction Input: the command\nObservation: the result"),
     ("mustache", "{{name}} and {{arguments}}"),
@@ -547,7 +552,7 @@ def test_any_piece_repeated_is_read_in_linear_time(piece: str) -> None:
 
 def test_a_long_answer_without_a_call_is_prose() -> None:
     line = "Some prose with `code`, <b>tags</b>, {braces: 1} and [links](x).\n    if (x < 3) { y[2] = z; }\n"
-    assert found(line * (2 * MEGABYTE // len(line))) is None
+    assert found(line * (300_000 // len(line))) is None
 
 
 def test_a_long_value_is_read_whole() -> None:
