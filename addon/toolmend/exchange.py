@@ -32,6 +32,7 @@ from toolmend.repair.ladder import repair_turn
 from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
 from toolmend.surfaces.surface import Codec, Frame, Framing, Surface
+from toolmend.surfaces.text_frames import TextFrames
 from toolmend.surfaces.turn_builder import TurnBuilder
 from toolmend.surfaces.wire import join_tokens
 from toolmend.tool_choice import judge, prepare, read_envelope
@@ -139,6 +140,7 @@ class Exchange:
         self._framer = Framer(framing)
         reader = self.surface if self.request_path is None else SURFACES[self.request_path]
         self._codec: Codec = reader.codec(self.request, framing)
+        self._text_frames = TextFrames(self._codec.read)
         self._builder = TurnBuilder()
         # What has come and has not gone, from the newest to the oldest: the chunk in work, frames not read yet (the
         # next one last), frames held, bytes about to go. Each piece stands in exactly one of them at every moment.
@@ -228,8 +230,9 @@ class Exchange:
         What is not this surface's ends our part in this answer: the rest passes as it comes.
         """
         raw = self._arrived[-1]
+        quick = None if self._held else self._text_frames.quick(raw)
         try:
-            frame = self._codec.read(raw)
+            frame = quick or self._codec.read(raw)
         except DecodeError:
             self._broken = True
             self._ready += [held.frame.raw for held in self._held] + [raw]
@@ -240,6 +243,11 @@ class Exchange:
         for event in frame.events:
             self._builder.add(event)
             blocks |= self._note(event)
+        if quick is None:
+            self._text_frames.note(frame)
+        elif blocks or self._text.fed > self._text.safe:
+            # It is held, and may be written anew: from what it says itself, not from what all like it say.
+            frame = self._codec.read(raw)
         self._arrived.pop()
         self._held.append(Held(frame, self._text.fed, self._thinking.fed, blocks))
         self._release()
