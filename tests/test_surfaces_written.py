@@ -652,11 +652,14 @@ def test_text_of_an_item_that_was_not_opened_or_not_closed_is_written_once(opene
     if closed:
         body += event("response.output_item.done", item=message, output_index=0, sequence_number=4)
     body += event("response.completed", response={"id": "resp_1", "output": []}, sequence_number=5)
-    written = rewrite(RESPONSES, body.encode(), Turn("I look.", calls=(NEW,), finish="stop"))
+    turn = Turn("I look.", calls=(NEW,), finish="stop")
+    for passed in range(3 + opened + closed):
+        found = documents(rewrite(RESPONSES, body.encode(), turn, passed))
+        deltas = [event["delta"] for event in found if event["type"] == "response.output_text.delta"]
+        assert "".join(deltas) == "I look."
+    written = rewrite(RESPONSES, body.encode(), turn)
     if not opened:  # What the server opened by other rules stays as it came.
         CHECKS["openai-responses"](written)
-    deltas = [found["delta"] for found in documents(written) if found["type"] == "response.output_text.delta"]
-    assert "".join(deltas) == "I look."
     assert [found["sequence_number"] for found in documents(written)] == list(range(len(documents(written))))
     assert essence(decode(RESPONSES, written)) == ("I look.", "", [("call_new", "read_file", '{"path": "a.py"}')])
 
