@@ -311,6 +311,8 @@ def test_errors_in_mid_stream_are_read(surface: Any, body: bytes, message: str) 
 def test_a_body_that_does_not_say_that_it_is_done_has_no_end() -> None:
     body = b'{"model":"m","message":{"role":"assistant","content":"Hi"}}'
     assert decode(OLLAMA, body, "json") == Turn("Hi", finish=None)
+    counted = b'{"model":"m","message":{"role":"assistant","content":"Hi"},"done":false,"eval_count":3}\n'
+    assert decode(OLLAMA, counted) == Turn("Hi", finish=None, tokens=3)
 
 
 def test_the_first_choice_is_read_wherever_it_stands() -> None:

@@ -653,7 +653,7 @@ def test_text_of_an_item_that_was_not_opened_or_not_closed_is_written_once(opene
         body += event("response.output_item.done", item=message, output_index=0, sequence_number=4)
     body += event("response.completed", response={"id": "resp_1", "output": []}, sequence_number=5)
     turn = Turn("I look.", calls=(NEW,), finish="stop")
-    for passed in range(3 + opened + closed):
+    for passed in range(4 + opened + closed):
         found = documents(rewrite(RESPONSES, body.encode(), turn, passed))
         deltas = [event["delta"] for event in found if event["type"] == "response.output_text.delta"]
         assert "".join(deltas) == "I look."
