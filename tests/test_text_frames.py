@@ -94,6 +94,22 @@ def test_every_other_frame_is_decoded(raw: bytes, known: TextFrames) -> None:
     assert known.quick(raw) is None
 
 
+def line(text: str, at: bytes) -> bytes:
+    document = {"created_at": "now", "message": {"role": "assistant", "content": text}, "done": False}
+    return json.dumps({"model": "m", **document}, separators=(",", ":")).encode().replace(b'"now"', b'"' + at + b'"')
+
+
+def test_lines_may_name_any_time_that_is_text() -> None:
+    surface = SURFACES["/api/chat"]
+    codec = surface.codec(surface.read_request({"model": "m"}), "ndjson")
+    frames = TextFrames(codec.read)
+    for second in range(FEW):
+        frames.note(codec.read(line("x", b"2026-08-22T09:00:0%d.123Z" % second)))
+    assert frames.quick(line("y", b"2026-08-22T10:00:00Z")) is not None
+    for no_time in (b"2\xd6026", b"a\nb", b'a","done":true,"b":"', b"a\\u0062"):
+        assert frames.quick(line("y", no_time)) is None
+
+
 def test_a_text_that_stands_elsewhere_in_the_frame_too_is_found_in_its_place() -> None:
     frames = TextFrames(Counted().read)
     for _ in range(FEW):

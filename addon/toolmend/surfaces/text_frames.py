@@ -20,7 +20,7 @@ PLAIN: Final = rb'([^"\\\x00-\x1f]+)'
 """A JSON string without escapes."""
 TIME: Final = re.compile(rb'("created_at":")[^"\\]*')
 """The one member that differs from frame to frame and adds nothing (`/api/chat`)."""
-ANY_TIME: Final = rb'[^"\\]*'
+ANY_TIME: Final = rb"[ !#-\[\]-~]*"
 
 
 class TextFrames:
