@@ -61,6 +61,8 @@ SNAPPED: list[tuple[str, str, tuple[str, ...]]] = [
     ("get_weathor", "get_weather", ("get_weather",)),
     ("sortlist", "sort_list", ("sort_list",)),
     ("getwether", "get_weather", ("get_weather",)),
+    ("exit code: 0\nid,name\n4,Ada[TOOL_CALLS][TOOL_CALLS]read_file", "read_file", ("read_file", "write_file")),
+    ("line\n" * 200 + "<tool_call>read_file", "read_file", ("read_file", "write_file")),
 ]
 
 
@@ -105,6 +107,8 @@ NOT_SNAPPED: list[tuple[str, tuple[str, ...]]] = [
     ("move_to_from", ("move_from_to",)),
     ("google:tool:shell:index:0", ("terminal",)),
     ("execute_command", ("execute_bash",)),
+    ("exit code: 0\nread_file failed[TOOL_CALLS]", ("read_file",)),
+    ("see [TOOL_CALLS]read_file for more", ("read_file",)),
 ]
 
 

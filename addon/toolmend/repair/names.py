@@ -56,6 +56,8 @@ LEGAL: Final = re.compile(r"[A-Za-z_][\w.-]{0,127}\Z")
 CUT: Final = re.compile(r"<[|｜/a-zA-Z]|[({\[\n\r]|\[(?:ARGS|CALL_ID|TOOL_CALLS)\]")
 EDGE: Final = " \t\r\n\"'`“”‘’*:;,.>="
 RECIPIENT: Final = re.compile(r"\bto=([\w.-]+)")
+OPENED: Final = re.compile(r"(?:\[TOOL_CALLS\]|<tool_call>)\s{0,8}+([\w.-]++)\W{0,8}\Z")
+"""A call's opener before the name, with text before it that the server took for a part of the name."""
 COUNTER: Final = re.compile(r"(?:[:.#]\d+)\Z")
 SEPARATOR: Final = re.compile(r"[\s./:\\|>]+|__+|->")
 GLUED: Final = re.compile(r"(?:functions?|tools?)(?=[A-Za-z_])")
@@ -90,9 +92,9 @@ def snap(name: str, tools: Sequence[Tool]) -> Snapped | None:
     if (described := offered.described(name)) is not None:
         return Snapped(described, "description")
     base, rest = split_fused(name[:MAX_NAME])
-    if recipient := RECIPIENT.search(name[:MAX_NAME]):
-        # A whole harmony header: `assistant<|channel|>commentary to=functions.read_file`.
-        base, rest = recipient[1], ""
+    if named := RECIPIENT.search(name[:MAX_NAME]) or OPENED.search(name[-MAX_NAME:]):
+        # A whole harmony header: `assistant<|channel|>commentary to=functions.read_file`; or text before an opener.
+        base, rest = named[1], ""
     for note, find in _WAYS:
         if (tool := find(base, offered)) is not None:
             return Snapped(tool, note, name[len(base) :] if rest else "")
