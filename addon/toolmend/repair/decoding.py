@@ -12,12 +12,14 @@ from toolmend.dialects import find_calls
 from toolmend.model import Json, Tool, ToolCall
 from toolmend.repair.coercion import same
 from toolmend.repair.names import snap, split_fused
+from toolmend.repair.schema import properties_of
 
 MAX_FUSED: Final = 50_000
 HEAD: Final = re.compile(r"[\s\w.:/<>|=\[\]-]{0,120}\Z")
 PROSE: Final = re.compile(r"\s+[^\s{\[\]},:\"]")
 OBJECT: Final = re.compile(r"\{\s*[\"'“]")
 MARKUP: Final = re.compile(r"\s*<(?:parameter|arg_key|｜DSML｜parameter|\w+:parameter)\b")
+ELEMENT: Final = re.compile(r"\s*+<([\w.-]++)>")
 TAG: Final = (
     r"(?:</?(?:tool_calls?|function(?:_calls?)?|tools|arguments|parameters|args)>|<[|｜][^<>\s]{1,40}[|｜]>|</s>"
     r"|\[/?(?:TOOL_CALLS|ARGS|(?:END_)?TOOL_REQUEST)\])"
@@ -50,7 +52,7 @@ def decode(text: str, tool: Tool | None, *, cut: bool = False) -> Decoded | None
     Returns:
         None when they cannot be read without guessing.
     """
-    if not text.strip():
+    if text.strip() in ("", "undefined"):
         return Decoded({}, "empty")
     parsed = lenient_json.parse(text)
     if parsed is not None and parsed.value in (None, "", []):
@@ -159,8 +161,14 @@ def _repeats(text: str, value: Json) -> bool:
     return all(other == value for other in objects_in(text) or [None])
 
 
+def _is_element(text: str, tool: Tool) -> bool:
+    """Tell whether an element that has a parameter's name begins the text."""
+    element = ELEMENT.match(text)
+    return element is not None and element[1] in properties_of(tool.parameters)
+
+
 def _from_markup(text: str, tool: Tool | None) -> Decoded | None:
-    if tool is None or not MARKUP.match(text):
+    if tool is None or not (MARKUP.match(text) or _is_element(text, tool)):
         return None
     for form in (
         f"<tool_call>\n<function={tool.name}>\n{text}\n</function>\n</tool_call>",

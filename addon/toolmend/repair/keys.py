@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,6 +23,8 @@ cwd workdir workingdirectory
 newstr newstring newtext
 oldstr oldstring oldtext
 """
+TAGGED: Final = re.compile(r"<?(?:parameter|param|arg)(?:=|\s+name\s*=)\s*[\"']?(?P<name>[\w.$-]++)[\"']?>?")
+"""A key with the tag that named it, as a server's parser for another dialect leaves it."""
 NEAR: Final = tuple(frozenset(line.split()) for line in _NEAR.strip().splitlines())
 """Names of one thing: each line is one. What shares nothing (`code`, `source`) is never renamed: users ask for that."""
 OTHER: Final = frozenset(
@@ -50,7 +53,9 @@ def renames(
     absent = [name for name in declared if name not in members]
     found: dict[str, str] = {}
     for key in unknown:
-        same = [name for name in absent if folded(name) == folded(key) and folded(key)]
+        tagged = TAGGED.fullmatch(key)
+        written = folded(tagged["name"] if tagged else key)
+        same = [name for name in absent if folded(name) == written and written]
         if len(same) == 1 and same[0] not in found.values() and fits(key, same[0]):
             found[key] = same[0]
     left = [key for key in unknown if key not in found]
