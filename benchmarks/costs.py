@@ -107,7 +107,6 @@ def tap() -> list[Cost]:
 
 
 MEGABYTE: Final = 1_000_000
-MEASURED: Final = MEGABYTE // 5
 HOSTILE: Final[dict[str, str]] = {
     "<tool_call>": "<tool_call>",
     "unclosed quotes": '{"a": "',
@@ -122,39 +121,50 @@ HOSTILE: Final[dict[str, str]] = {
     "tool names": "create_event(",
     "angle brackets": "<",
     "backslashes": '{"a": "\\',
+    "brackets, a line each": "[\n",
+    "keys": '{"a":',
+    "weak markers": "<tools>",
+    "markers with a word": "<tool_call> a ",
+    "separators": "[ARGS]",
+    "roles": "assistant\n",
+    "actions": "Action: create_event\n",
+    "names and bad objects": 'create_event{"title": x}\n',
+    "thinking": "<think>",
+    "links": "[a](b) ",
     "prose without a call": "The kitchen closes at ten, and the bar at one. ",
 }
 
 
-def repeated(text: str, size: int = MEASURED) -> str:
+def repeated(text: str, size: int = MEGABYTE) -> str:
     """Return a text over and over, up to a size."""
     return text * (size // len(text))
 
 
 def hostile() -> list[Cost]:
-    """Measure hostile text: looked through whole, and held back as it streams in pieces of 64 characters."""
+    """Measure hostile text: looked through whole, and held back as it streams in small and in large pieces."""
     found = []
     for name, piece in HOSTILE.items():
         text = repeated(piece)
         found.append(Cost(f"1 MB of {name}, whole", timed(lambda: find_calls(text, TOOLS, lambda call: True)), "s"))  # noqa: B023
-        found.append(Cost(f"1 MB of {name}, streamed", timed(lambda: scanned(text)), "s"))  # noqa: B023
+        found.append(Cost(f"1 MB of {name}, in pieces of 20", timed(lambda: scanned(text, 20)), "s"))  # noqa: B023
+        found.append(Cost(f"1 MB of {name}, in pieces of 4096", timed(lambda: scanned(text, 4096)), "s"))  # noqa: B023
         found.append(Cost(f"1 MB of {name}, as arguments", timed(lambda: lenient_json.parse(text)), "s"))  # noqa: B023
     return found
 
 
-def scanned(text: str) -> int:
+def scanned(text: str, size: int) -> int:
     """Feed a text to a scanner piece by piece."""
     scanner, passed = Scanner(TOOLS), 0
-    for at in range(0, len(text), 64):
-        passed = scanner.feed(text[at : at + 64])
+    for at in range(0, len(text), size):
+        passed = scanner.feed(text[at : at + size])
     return passed
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the seconds of CPU of one run, for a megabyte: measured on a fifth of it, as time is linear."""
+    """Return the seconds of CPU of one run."""
     began = time.process_time()
     work()
-    return (time.process_time() - began) * MEGABYTE / MEASURED
+    return time.process_time() - began
 
 
 def all_costs() -> list[Cost]:

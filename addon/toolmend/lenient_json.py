@@ -56,7 +56,7 @@ DRIVE = re.compile(r"[A-Za-z]:\\")
 CONTROL = re.compile(r"[\x00-\x1f]")
 SURROGATE = re.compile("[\ud800-\udfff]")
 FENCE = re.compile(r"\s*```[ \t]*(?:\w++[ \t]*)?\n?")
-OPEN_FENCE = re.compile(r"\s*```[ \t]*(?:json\w*)?[ \t]*\n", re.IGNORECASE)
+OPEN_FENCE = re.compile(r"\s*+```[ \t]*+(?:json\w*+[ \t]*+)?\n", re.IGNORECASE)
 LABEL = re.compile(r"\s*json\w?\s*(?=[\[{])", re.IGNORECASE)
 ESCAPED_WHOLE = re.compile(r"\s*[\[{][\[{\s]*\\+\"")
 SURPLUS = re.compile(r"[\s}\])]*+[;,]?\s*\Z")
@@ -99,6 +99,20 @@ def parse(text: str) -> Parsed | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Hold what was made of the beginning of a text.
+
+    `parsed` is None when nothing could be read; then `cut` tells whether that is because the text ends. `end` is the
+    position behind what was looked at, `values` how many values were read by hand: what the reading cost.
+    """
+
+    parsed: Parsed | None
+    end: int
+    cut: bool = False
+    values: int = 0
+
+
 def parse_prefix(text: str, start: int = 0) -> tuple[Parsed, int] | None:
     """Read one object or list that begins at `start` (blanks before it are skipped), whatever follows it.
 
@@ -106,20 +120,31 @@ def parse_prefix(text: str, start: int = 0) -> tuple[Parsed, int] | None:
         What was read and the position behind it; None when none begins there or it cannot be read. Closers missing at
         the end of the text are a liberty like any other.
     """
+    prefix = read_prefix(text, start)
+    return None if prefix.parsed is None else (prefix.parsed, prefix.end)
+
+
+def read_prefix(text: str, start: int = 0, most: int = sys.maxsize) -> Prefix:
+    """Read like `parse_prefix`, and tell also of what could not be read why, and what it cost.
+
+    What needs more than `most` values to be read by hand is not read.
+    """
     begin = _end(SPACE, text, start)
     if text[begin : begin + 1] not in ("{", "["):
-        return None
+        return Prefix(None, begin)
     try:
         value, end = STRICT.raw_decode(text, begin)
-        return Parsed(value), end
+        return Prefix(Parsed(value), end)
     except (ValueError, RecursionError):
         pass
-    reader = _Reader(text, begin)
+    reader = _Reader(text, begin, most=most)
     try:
         value = reader.value()
-    except (_Unreadable, _Cut):
-        return None
-    return Parsed(value, tuple(reader.liberties)), reader.position
+    except _Cut:
+        return Prefix(None, len(text), True, reader.values)
+    except _Unreadable:
+        return Prefix(None, max(reader.position, reader.looked), values=reader.values)
+    return Prefix(Parsed(value, tuple(reader.liberties)), reader.position, values=reader.values)
 
 
 def is_cut(text: str) -> bool:
@@ -228,12 +253,17 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
 class _Reader:
     """Read one value from a text: descend by the first character, note each liberty, raise when there is no way on."""
 
-    def __init__(self, text: str, position: int, liberties: dict[str, None] | None = None) -> None:
+    def __init__(
+        self, text: str, position: int, liberties: dict[str, None] | None = None, most: int = sys.maxsize
+    ) -> None:
         self.text = text
         self.position = position
         self.liberties: dict[str, None] = {} if liberties is None else liberties
         self.open: list[str] = []
         self.ends_in_number = False
+        self.values = 0
+        self.most = most
+        self.looked = 0
 
     def skip(self) -> None:
         """Go over blanks and comments."""
@@ -248,6 +278,9 @@ class _Reader:
 
     def value(self) -> Json:
         """Read the value at the position, where no blank stands."""
+        self.values += 1
+        if self.values > self.most:
+            raise _Unreadable
         character = self.peek()
         if not character:
             raise _Cut
@@ -422,6 +455,7 @@ class _Reader:
                 self.position = tail.start() + 1
                 self.liberties["inner quotes"] = None
                 return self.unescaped(body, opener)
+        self.looked = len(self.text)
         raise _Unreadable
 
     def unescaped(self, body: str, opener: str) -> str:

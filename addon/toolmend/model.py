@@ -156,7 +156,8 @@ class Fault:
     (a call was opened and cannot be read), `cut` (ended by the token limit or inside a string: the limit stands),
     `swallowed` (tokens were generated and nothing arrived), `unfinished` (the turn ended in its thinking after
     announcing a call), `server-error`, `broken-off` (a stream that said something and has no end: whether a call was
-    meant is not known), `tool-choice` (the choice is not met).
+    meant is not known), `unsearched` (a text made of beginnings of calls, or longer than any answer: looking through it
+    was given up, and it passed as it came), `tool-choice` (the choice is not met).
     """
 
     path: str

@@ -28,8 +28,9 @@ from toolmend.repair.names import snap
 from toolmend.repair.schema import Validator, pointer, validator
 from toolmend.tool_choice import call_index
 
-NOT_ASKED: Final = frozenset({"unknown-tool", "cut"})
-"""Faults that no question mends: the model meant no tool of ours, or the client's own limit ended the turn."""
+NOT_ASKED: Final = frozenset({"unknown-tool", "cut", "unsearched"})
+"""Faults that no question mends: the model meant no tool of ours, the client's own limit ended the turn, or nobody
+means such text."""
 
 LEFTOVER: Final = frozenset({"unreadable", "invented-tool"})
 """Faults of a call in text: what is left of it there goes when the call comes another way."""

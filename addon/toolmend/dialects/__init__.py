@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from toolmend.dialects.blocks import Block
 from toolmend.dialects.json_calls import names_tool
@@ -17,6 +17,9 @@ from toolmend.model import Tool, ToolCall
 
 __all__ = ["DIALECTS", "Dialect", "Found", "find_calls"]
 
+CALL: Final = 2_000
+"""What it costs to tell whether a call fits."""
+
 Fits = Callable[[ToolCall], bool]
 
 
@@ -26,13 +29,13 @@ class Found:
 
     `calls` are as the model wrote them; `rest` is the text that stays visible. `state`: `calls` (lift them; none means
     that only leftover markers were taken away), `unknown-tool` (readable, but one names no offered tool),
-    `unreadable` (a call was opened and cannot be read), `cut` (the text ends inside a call). `note` names the dialect,
-    or says why.
+    `unreadable` (a call was opened and cannot be read), `cut` (the text ends inside a call), `unsearched` (looking
+    through the text was given up). `note` names the dialect, or says why.
     """
 
     calls: tuple[ToolCall, ...]
     rest: str
-    state: Literal["calls", "unknown-tool", "unreadable", "cut"]
+    state: Literal["calls", "unknown-tool", "unreadable", "cut", "unsearched"]
     note: str = ""
 
 
@@ -64,6 +67,8 @@ def find_calls(
         text, thinking = visible(text.lstrip())
     source = Source(text, tools, cut=cut)
     blocks, shown = _blocks(source)
+    if source.effort <= 0:
+        return Found((), text, "unsearched", "it is too long, or holds too much that begins like one")
     if not blocks or not blocks[-1].marker:
         planned = _planned(text, shown, blocks, fits)
         if planned is not None or not blocks:
@@ -81,9 +86,8 @@ def _blocks(source: Source) -> tuple[list[Block], list[Block]]:
         if step.block is None:
             return blocks, shown
         (shown if step.block.shown else blocks).append(step.block)
+        source.effort -= sum(CALL if source.tool(found.name) else CALL // 20 for found in step.block.calls)
         at = max(step.block.end, at + 1)
-        if source.effort <= 0:
-            return [], []
 
 
 JSON_FORMS = ("json", "hermes", "mistral", "name and json", "named", "deepseek", "kimi-k2", "llama3-json")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toolmend.dialects.positions import at_call_position
-from toolmend.dialects.source import Reading, Source, State
+from toolmend.dialects.source import READING, Reading, Source, State
 from toolmend.dialects.table import DIALECTS
 from toolmend.dialects.tags import TAG, Tag, Trivia, skip_trivia, tag_at
 from toolmend.model import ToolCall
@@ -121,6 +121,7 @@ class _Reader:
 
     def payload(self, at: int) -> Reading | None:
         """Let each dialect try, in their order."""
+        self.source.spend(READING)
         inside = self.opener is not None or self.weak is not None or bool(self.form)
         character = self.source.text[at]
         for dialect in DIALECTS:
@@ -146,6 +147,7 @@ class _Reader:
         if trivia.depth <= 0 or not (special or at_call_position(self.source.text, self.start)):
             return None
         text, at = self.source.text, trivia.end
+        self.source.spend(2 * STRAY)
         for match in TAG.finditer(text, at + 1, min(len(text), at + STRAY + 100)):
             if match.start() - at > STRAY:
                 return None

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolmend.dialects.positions import blank_end
 from toolmend.dialects.pythonic import unescaped
-from toolmend.dialects.source import Broken, Reading, Source, call, properties
+from toolmend.dialects.source import VALUE, Broken, Reading, Source, call, properties
 from toolmend.model import Json, JsonObject, Tool
 
 DEPTH: Final = 64
@@ -42,16 +42,16 @@ def read_gemma(source: Source, at: int, *, inside: bool) -> Reading | None:
     tool = source.tool(name)
     if tool is None and not inside:
         return None
-    reader = _Reader(text, tool)
+    reader = _Reader(source, tool)
     try:
         arguments, end = reader.members(head.end(), 0)
     except Broken as broken:
-        source.spend(len(text) - at)
+        source.spend((max(reader.looked, head.end()) - at) // 4)
         if broken.state == "unreadable" and not inside:
             return None
         end = len(text) if broken.state == "cut" else _closer(text, head.end())
         return Reading(end, state=broken.state, form="gemma", marker=inside)
-    source.spend(end - at)
+    source.spend((end - at) // 4)
     return Reading(end, (call(name, arguments, "gemma"),), form="gemma", marker=inside, closed=reader.closed)
 
 
@@ -70,10 +70,12 @@ def _closer(text: str, at: int) -> int:
 
 
 class _Reader:
-    def __init__(self, text: str, tool: Tool | None) -> None:
-        self.text = text
+    def __init__(self, source: Source, tool: Tool | None) -> None:
+        self.source = source
+        self.text = source.text
         self.keys = sorted(properties(tool), key=len, reverse=True)
         self.closed = True
+        self.looked = 0
 
     def ended(self, at: int) -> bool:
         """Tell whether the object ends here without its closer: at the text's end, or at a marker."""
@@ -119,6 +121,8 @@ class _Reader:
 
     def value(self, at: int, depth: int, *, top: bool) -> tuple[Json, int]:
         text = self.text
+        self.source.spend(VALUE)
+        self.looked = max(self.looked, at)
         if at >= len(text):
             raise Broken("cut")
         if quote := QUOTE.match(text, at):
@@ -152,6 +156,7 @@ class _Reader:
 
     def string(self, quote: re.Match[str], *, top: bool) -> tuple[Json, int]:
         """Read a string between string tokens. Where the closing one is missing, the next key bounds it."""
+        self.looked = len(self.text)
         closing = QUOTE.search(self.text, quote.end())
         last = LAST.search(self.text, quote.end()) if top else None
         if last and (closing is None or (last.end() <= closing.start() and not self.may_follow(closing.end()))):

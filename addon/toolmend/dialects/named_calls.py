@@ -11,7 +11,7 @@ from typing import Final
 
 from toolmend.dialects.json_calls import looks_like_schema
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Reading, Source, call
+from toolmend.dialects.source import STEP, Reading, Source, call
 from toolmend.dialects.tags import tag_at
 from toolmend.model import Json
 
@@ -73,6 +73,7 @@ def _head(source: Source, at: int) -> tuple[list[str], int, bool] | None:
     """Return the words between markers before the object, the object's position, and whether there were separators."""
     text, position, pieces, separated = source.text, at, [], False
     while position - at < LONGEST:
+        source.spend(STEP)
         words = WORDS.match(text, position)
         assert words is not None
         if words[0].strip():

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from toolmend.dialects.json_calls import may_be_call
 from toolmend.dialects.positions import at_call_position, at_line_start, behind_sentence, blank_end
-from toolmend.dialects.source import PREFIX, Source
+from toolmend.dialects.source import PREFIX, STEP, Source
 from toolmend.dialects.tags import BRACKETS, may_become_tag, tag_at
 
 Answer = Literal["yes", "no", "wait"]
@@ -30,6 +30,7 @@ OPEN_WORD = re.compile(
 NAME_INSIDE = re.compile(r"\s*+(?:<\w++>\s*+)?[\w.:/-]{1,100}+\s*+</")
 OPEN_NAME_INSIDE = re.compile(r"\s*+(?:<\w*+\Z|(?:<\w++>\s*+)?[\w.:/-]{0,100}+\s*+<?\Z)")
 BARE: Final = "{["
+LONGEST_BRACKET: Final = max(map(len, BRACKETS))
 PLAN = re.compile(r"\[\s*\{\s*\"tool_(?:call_id|name)\"")
 OPEN_PLAN = re.compile(r"\[\s*(?:\{\s*(?:\"(?:t(?:o(?:o(?:l\w*)?)?)?)?)?)?\Z")
 
@@ -37,6 +38,8 @@ OPEN_PLAN = re.compile(r"\[\s*(?:\{\s*(?:\"(?:t(?:o(?:o(?:l\w*)?)?)?)?)?)?\Z")
 def opening(source: Source, at: int) -> Answer:
     """Tell whether a call may begin at a trigger."""
     text, character = source.text, source.text[at]
+    if character in "<[]":
+        source.spend(STEP // 2)
     if character in "<]":
         return tag_opening(source, at)
     if character == ">":
@@ -72,11 +75,11 @@ def tag_opening(source: Source, at: int) -> Answer:
 
 def bracket_opening(source: Source, at: int) -> Answer:
     """Tell whether a marker in square brackets stands here."""
-    if tag_at(source, at):
-        return "yes"
-    written = source.text[at : at + 20]
-    begun = any(marker.startswith(written) for marker in (*BRACKETS, "[CALL_ID]"))
-    return "wait" if begun and not source.final else "no"
+    if (tag := tag_at(source, at)) is not None:
+        return "no" if tag.kind == "separator" else "yes"
+    if source.final or len(source.text) - at > LONGEST_BRACKET:
+        return "no"
+    return "wait" if any(marker.startswith(source.text[at:]) for marker in (*BRACKETS, "[CALL_ID]")) else "no"
 
 
 def recipient_opening(source: Source, at: int) -> Answer:

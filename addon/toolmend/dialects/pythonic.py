@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Broken, Reading, Source, State, call, words
+from toolmend.dialects.source import READING, VALUE, Broken, Reading, Source, State, call, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 DEPTH: Final = 64
@@ -107,6 +107,7 @@ def _stopped(source: Source, at: int, state: State, calls: list[ToolCall], *, in
 def _read_echo(source: Source, start: int, at: int) -> Reading | None:
     text = source.text
     name = NAME.match(text, at)
+    source.spend(READING)
     if name is None:
         rough = re.compile(r"[A-Za-z_][\w.-]*").match(text, at)
         followed = rough and WORDS_BEHIND.match(text, rough.end())
@@ -125,16 +126,16 @@ def _read_echo(source: Source, start: int, at: int) -> Reading | None:
 
 def _read_call(source: Source, name: re.Match[str]) -> tuple[ToolCall, int]:
     for loose in (False, True):
-        literals = Literals(source.text, loose=loose)
+        literals = Literals(source, loose=loose)
         position = source.text.index("(", name.end()) + 1
         try:
             arguments, end = literals.arguments(position)
         except Broken as broken:
-            source.spend(max(literals.furthest - position, 0))
-            if loose or broken.state == "cut" or source.effort <= 0:
+            source.spend(max(literals.furthest - position, 0) // 4)
+            if loose or broken.state == "cut":
                 raise
             continue
-        source.spend(end - position)
+        source.spend((end - position) // 4)
         return call(source.clean_name(name[0]), arguments, "pythonic"), end
     raise Broken("unreadable")
 
@@ -142,8 +143,9 @@ def _read_call(source: Source, name: re.Match[str]) -> tuple[ToolCall, int]:
 class Literals:
     """Read Python and JSON literals from a text; `loose` also strings with quotes in them that nobody escaped."""
 
-    def __init__(self, text: str, *, loose: bool = False) -> None:
-        self.text = text
+    def __init__(self, source: Source, *, loose: bool = False) -> None:
+        self.source = source
+        self.text = source.text
         self.loose = loose
         self.furthest = 0
 
@@ -185,6 +187,7 @@ class Literals:
     def value(self, at: int, depth: int) -> tuple[Json, int]:
         """Read one literal."""
         text = self.text
+        self.source.spend(VALUE)
         self.furthest = max(self.furthest, at)
         if at >= len(text):
             raise Broken("cut")
@@ -228,6 +231,7 @@ class Literals:
             bodies = LOOSE if self.loose and quote in LOOSE else BODIES
             body = bodies[quote].match(self.text, opening.end())
             if body is None:
+                self.furthest = len(self.text)
                 raise Broken("cut")
             raw = "r" in opening[0].lower()
             whole += body[1] if raw else unescaped(body[1])

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from toolmend.dialects.positions import LEAD
-from toolmend.dialects.source import Source
+from toolmend.dialects.source import STEPS, Source
 from toolmend.dialects.walk import walker_for
 from toolmend.model import Tool
 
 CONTEXT: Final = 2 * LEAD
 """How much text before what is held is kept, to see where a call would stand."""
+LOOK: Final = 100
+"""What a look costs that is more than one for the patterns of prose."""
+RATE: Final = 5
+"""How many steps each character may cost, all looks together; what takes more waits for the end of the text."""
 GROWTH: Final = 2
 """What is held is looked at again when it has grown by one part in this many: all looks together stay linear."""
 
@@ -32,6 +36,8 @@ class Scanner:
         self._mode = ""
         self._blank = True
         self._decided = False
+        self.spent = 0
+        """The steps that all looks took together."""
         self._next_look = 0
         self._pieces: list[str] = []
         self._length = 0
@@ -64,10 +70,12 @@ class Scanner:
 
     def _walk(self) -> None:
         source = self._source.again(self._text, final=False, blank_head=self._blank)
+        had = source.effort
         step = self._walker.next_block(source, self._at, self._mode)
         while step.block is not None and step.block.shown:
             step = self._walker.next_block(source, max(step.block.end, self._at + 1))
-        self._decided = step.block is not None
+        self.spent += had - source.effort + LOOK
+        self._decided = step.block is not None or source.effort <= 0 or self.spent > STEPS + RATE * self._length
         self._at, self._mode = step.at, step.mode
 
     def _forget(self) -> None:

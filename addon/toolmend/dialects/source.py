@@ -14,14 +14,30 @@ from toolmend.model import Json, JsonObject, Tool, ToolCall
 
 State = Literal["calls", "unreadable", "cut", "clean"]
 
+LONGEST_NAME: Final = 256
+"""How long a name may be that has something round it."""
 MARKERS: Final = 4096
 """How many different markers are remembered."""
 
 NOT_ALNUM = re.compile(r"[\W_]+")
 BOUNDARY = re.compile(r"</|<[|｜]|<tool_call|<\w+\|>|```|\]<\]|\n\s{0,40}\n(?=[{<\[])|\[/?TOOL_CALLS\]|\Z")
 BOUNDARIES: Final = 6
-EFFORT: Final = 24
-"""How often a text may be gone over, all attempts together: what needs more is hostile, and is prose."""
+STEPS: Final = 2_000_000
+"""How much work one look through a text may be, each step about a tenth of a microsecond.
+
+A character that is only gone over is half a one, a place that is looked at more closely some forty, an attempt to read
+some hundred. What needs more is no answer of a model: it passes as text.
+"""
+TRIGGER: Final = 8
+"""What it costs to come to a character with which a call might begin."""
+STEP: Final = 40
+"""What it costs to look at it."""
+VALUE: Final = 50
+"""What a value costs that is read by hand."""
+BEFORE: Final = 128
+"""How many characters before a place take a step when JSON is not readable there: Python counts the lines up to it."""
+READING: Final = 150
+"""What an attempt to read costs, wherever it ends."""
 
 PREFIX = re.compile(
     r"(?:(?:functions?|tools?|default_api|assistant|multi_tool_use|tool_call|call)\s*[.:/]+\s*|functions?[ _]?(?=\w))",
@@ -56,6 +72,10 @@ class Broken(Exception):  # noqa: N818 - a result, caught by the reader that beg
         self.state = state
 
 
+class Exhausted(Exception):  # noqa: N818 - a result, caught by the walk
+    """Say that no effort is left: the text needs more work than any answer of a model."""
+
+
 def words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
@@ -85,9 +105,12 @@ class Source:
         self.final = final
         self.open_end = cut or not final
         self.first = blank_end(text, 0) if blank_head else -1
-        self.effort = EFFORT * len(text) + 100_000
+        self.effort = STEPS - len(text) // 2
         self.announced = Announcements(text)
         self.tags: dict[str, Any] = {}  # what each marker of this text is: `tags.tag_at` keeps it here
+        self.names: dict[str, str] = {}  # what each name is without what stands round it: for `clean_name` alone
+        self.strange: dict[str, bool] = {}  # which names of tags are no marker's: `tags.is_strange` keeps it here
+        self.tags_at: dict[int, Any] = {}  # and which one stands at each position
         self._elements: dict[str, int] = {}
         self._exact = {tool.name: tool for tool in tools}
         self._folded: dict[str, Tool | None] = {}
@@ -101,9 +124,12 @@ class Source:
         other.text, other.tools, other.final = text, self.tools, final
         other.open_end = not final
         other.first = blank_end(text, 0) if blank_head else -1
-        other.effort = EFFORT * len(text) + 100_000
+        other.effort = STEPS - len(text) // 2
         other.announced = Announcements(text)
         other.tags = self.tags if len(self.tags) < MARKERS else {}
+        other.names = self.names if len(self.names) < MARKERS else {}
+        other.strange = self.strange if len(self.strange) < MARKERS else {}
+        other.tags_at = {}
         other._elements = {}
         other._exact, other._folded = self._exact, self._folded
         return other
@@ -124,7 +150,7 @@ class Source:
         """Tell whether a tag of this name opens an element before the position."""
         first = self._elements.get(name)
         if first is None:
-            self.spend(len(self.text))
+            self.spend(len(self.text) // 16)
             opening = re.compile(rf"<{re.escape(name)}[\s>]").search(self.text)
             first = self._elements[name] = opening.start() if opening else len(self.text)
         return first < before
@@ -136,6 +162,14 @@ class Source:
 
     def clean_name(self, name: str) -> str:
         """Return a name without the prefixes, counters and quotes that dialects put round it."""
+        if len(name) > LONGEST_NAME:
+            return name.strip()
+        cleaned = self.names.get(name)
+        if cleaned is None:
+            cleaned = self.names[name] = self._clean_name(name)
+        return cleaned
+
+    def _clean_name(self, name: str) -> str:
         name = name.strip().strip("\"'`:, ").strip()
         if self.tool(name):
             return name
@@ -145,10 +179,15 @@ class Source:
                 return candidate
         return re.sub(r":\d+$", "", bare) or name
 
-    def spend(self, length: int) -> bool:
-        """Take from the effort; False when none is left."""
-        self.effort -= length + 16
-        return self.effort > 0
+    def spend(self, steps: int) -> None:
+        """Take from the effort.
+
+        Raises:
+            Exhausted: None is left.
+        """
+        self.effort -= steps
+        if self.effort <= 0:
+            raise Exhausted
 
     def only_tool_for(self, arguments: JsonObject) -> Tool | None:
         """Return the one tool that takes these keys, with all that it requires; None if there are several."""
@@ -157,34 +196,39 @@ class Source:
 
     def json_at(self, at: int) -> tuple[Json, int] | State:
         """Read one JSON value at the position: the value and its end, or why it cannot be read."""
-        if not self.spend(0):
-            return "unreadable"
-        if (found := lenient_json.parse_prefix(self.text, at)) is not None:
-            parsed, end = found
-            self.spend(end - at)
+        self.spend(READING + at // BEFORE)
+        prefix = lenient_json.read_prefix(self.text, at, self.effort // VALUE + 1)
+        cost = (prefix.end - at) // 4 + VALUE * prefix.values
+        self.spend(cost)
+        if (parsed := prefix.parsed) is not None:
+            end = prefix.end
             open_end = not self.final or (self.open_end and blank_end(self.text, end) == len(self.text))
             return "cut" if open_end and "missing closers" in parsed.liberties else (parsed.value, end)
-        return self._json_before_boundary(at)
+        return self._json_before_boundary(at, cost) or ("cut" if prefix.cut else "unreadable")
 
     def members_at(self, at: int) -> tuple[Json, int] | None:
         """Read the members of an object without its braces, up to its container's end."""
         boundary = BOUNDARY.search(self.text, at)
-        if boundary is None or not self.spend(boundary.start() - at):
+        if boundary is None:
             return None
+        self.spend(READING + 2 * (boundary.start() - at))
         parsed = lenient_json.parse("{" + self.text[at : boundary.start()] + "}")
         return (parsed.value, boundary.start()) if parsed else None
 
-    def _json_before_boundary(self, at: int) -> tuple[Json, int] | State:
+    def _json_before_boundary(self, at: int, cost: int) -> tuple[Json, int] | None:
         """Read a value that its container's end bounds: brackets are missing, or are too many."""
+        searched = at
         for boundary in islice(BOUNDARY.finditer(self.text, at), BOUNDARIES):
             end = boundary.start()
-            if (self.open_end and end == len(self.text)) or not self.spend(end - at):
+            self.spend((end - searched) // 3)
+            searched = end
+            if self.open_end and end == len(self.text):
                 break
+            self.spend(READING + cost + (end - at) // 4)
             parsed = lenient_json.parse(self.text[at:end])
             if parsed is not None and isinstance(parsed.value, dict | list):
                 return parsed.value, end
-        self.spend(len(self.text) - at)
-        return "cut" if lenient_json.is_cut(self.text[at:]) else "unreadable"
+        return None
 
 
 def properties(tool: Tool | None) -> JsonObject:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Source, words
+from toolmend.dialects.source import READING, Source, words
 
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
@@ -69,6 +69,7 @@ NAMED = re.compile(
 )
 THOUGHT: Final = 600
 """How long a thought at the beginning of the text may be to be dropped with the call behind it: longer ones flow."""
+THOUGHT_END = re.compile(r"</\w*:?think\w*>|<\|END_THINKING\|>|</thought>|</reasoning>|\[/THINK\]")
 CHANNEL_THOUGHT = re.compile(r"<\|channel>\s*(?:thought|analysis)\b")
 
 
@@ -99,6 +100,8 @@ class Tag:
 
 
 UNKNOWN: Final = "unknown"
+PLAIN_TAG = re.compile(r"</?([A-Za-z][\w.-]*+)[\s>]")
+KNOWN_NAMES: Final = KNOWN | {"dsml", "sep", "close"}
 
 
 @lru_cache(maxsize=1024)
@@ -115,6 +118,13 @@ def label_of(attributes: str) -> str:
 
 def tag_at(source: Source, at: int) -> Tag | None:
     """Return the marker at the position; None when there is none that a dialect knows."""
+    if at not in source.tags_at:
+        source.tags_at[at] = _tag_at(source, at)
+    found: Tag | None = source.tags_at[at]
+    return found
+
+
+def _tag_at(source: Source, at: int) -> Tag | None:
     text = source.text
     if text.startswith("[", at):
         return _bracket(text, at)
@@ -129,6 +139,19 @@ def tag_at(source: Source, at: int) -> Tag | None:
     if isinstance(known, str):
         known = source.tags[match[0]] = _tag(source, match)
     return known.moved(at, match.end()) if known is not None else None
+
+
+def is_strange(source: Source, at: int) -> bool:
+    """Tell whether a tag stands here that is no marker, as in HTML."""
+    tag = PLAIN_TAG.match(source.text, at)
+    if tag is None:
+        return False
+    name = tag[1]
+    strange = source.strange.get(name)
+    if strange is None:
+        known = source.offered(name) or plain(name) in KNOWN_NAMES or VENDOR.match(name)
+        strange = source.strange[name] = not known
+    return strange
 
 
 def _bracket(text: str, at: int) -> Tag | None:
@@ -267,6 +290,7 @@ def skip_trivia(source: Source, at: int, depth: int = 0, *, behind: bool = False
     trivia = Trivia(blank_end(source.text, at), depth, behind=behind)
     while (tag := _next_trivia(source, trivia)) is not None:
         trivia.seen = True
+        source.spend(READING)
         if tag.kind == "open":
             trivia.depth += 1
             trivia.opener = tag
@@ -333,6 +357,6 @@ def thought_at(source: Source, at: int) -> Tag | None:
         return None
     if tag.closing or tag.name == "endthinking":
         return Tag("think", tag.name, at, tag.end, closing=True)
-    closer = re.compile(r"</\w*:?think\w*>|<\|END_THINKING\|>|</thought>|</reasoning>|\[/THINK\]")
-    match = closer.search(text, tag.end, min(len(text), at + THOUGHT))
+    source.spend(THOUGHT // 4)
+    match = THOUGHT_END.search(text, tag.end, min(len(text), at + THOUGHT))
     return Tag("think", tag.name, at, match.end()) if match else None

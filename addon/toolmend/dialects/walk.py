@@ -16,24 +16,26 @@ from typing import Final, Literal
 from toolmend.dialects.blocks import Block, read_block
 from toolmend.dialects.openings import FUNCTOOLS, opening, payload_opening, tag_opening, word_is_open
 from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, blank_end, documents, is_shown_in
-from toolmend.dialects.source import Source
+from toolmend.dialects.source import BEFORE, READING, STEP, TRIGGER, Exhausted, Source
 from toolmend.dialects.table import DIALECTS
-from toolmend.dialects.tags import OPENERS, THOUGHT, plain, tag_at, thought_at
+from toolmend.dialects.tags import OPENERS, THOUGHT, is_strange, plain, tag_at, thought_at
 from toolmend.model import Tool
 
 UNDECIDED: Final = 512
 """How much text may follow a marker before it is clear that no call follows."""
+DOCUMENTS: Final = 500
+"""What it costs to tell whether the words before a block say that it only shows a call."""
 NEAR: Final = 128
 """How much text must follow a bare form before it is clear that no second one follows."""
 
-FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*(?P<label>[\w+#.-]*)(?P<more>[^`\n]*)(?:\n|(?=[\[{<]))")
+FENCE = re.compile(r"(?P<fence>`{3,})[ \t]*+(?P<label>[\w+#.-]*+)(?P<more>[^`\n]*)(?:\n|(?=[\[{<]))")
 THREE_WORDS = re.compile(
     r"\s*+(?:[\w',.;:!?-]{3,}+|[\w',.;:!?-]{2}\s++[\w',.;:!?-]++|"
     r"[\w',.;:!?-]\s++(?:[\w',.;:!?-]{2,}+|[\w',.;:!?-]\s++[\w',.;:!?-]++))\s"
 )
 """Up to three words, or the beginning of one."""
 WORDS_BEHIND: Final = {"weak": THREE_WORDS, "tool": re.compile(r"\s*[^\s<{]")}
-OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*(?P<label>[\w+#.-]*)[ \t]*\r?\Z")
+OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*+(?P<label>[\w+#.-]*+)[ \t]*+\r?\Z")
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
 OPEN_MARKER = re.compile(r"<[|｜]?(?P<name>[\w▁:]{4,40})\Z")
@@ -80,7 +82,7 @@ HEADS: Final = (*(re.escape(word) for dialect in DIALECTS for word in dialect.wo
 TRIGGERS: Final = (
     r"`"
     r"|<(?=\s{0,2}(?:[/\\|｜A-Za-z_▁-]|\Z))"  # what `tag_at` could read
-    r"|(?<![^\s.!?:…)\]>\"'”’*_`])[{\[]"  # what `at_call_position` could allow
+    r"|(?<![^\s.!?:…)\]>\"'”’*_`])(?:\[|\{(?=\s*+(?:[\w.$\"'“”‘’`-]|\Z)))"  # where `at_call_position` could allow one
     r"|\[(?=[/TAEC]|\Z)"  # a marker in square brackets
     r"|(?<!\S)>"
     r"|\](?=<(?:\]|\Z))"
@@ -124,11 +126,16 @@ class Walker:
         return at < len(self.words) and self.words[at].startswith(text)
 
     def next_block(self, source: Source, at: int, mode: str = "") -> Step:
-        """Go on from the position to the next block, or to the end."""
+        """Go on from the position to the next block, or to the end; to nowhere when the source's effort is spent."""
+        try:
+            return self._next_block(source, at, mode)
+        except Exhausted:
+            return Step("wait", at, mode)
+
+    def _next_block(self, source: Source, at: int, mode: str) -> Step:
         begun = len(source.text) if source.final else self.undecided(source.text, at)
+        source.spend(0)
         while True:
-            if source.effort <= 0:
-                return Step("wait", at, mode)
             if mode:
                 at, mode = leave(source, at, mode)
                 if mode:
@@ -136,6 +143,11 @@ class Walker:
             match = self.pattern.search(source.text, at)
             if match is None:
                 return Step("end", begun)
+            source.spend(TRIGGER)
+            if is_strange(source, match.start()):
+                at = match.end()
+                continue
+            source.spend(STEP)
             verdict = self.judge(source, match.start())
             if isinstance(verdict, Block):
                 return Step("block", verdict.start, block=verdict)
@@ -193,6 +205,7 @@ class Walker:
             return Wait()
         if tail and not block.calls and not block.kept:
             return Skip(max(block.end, at + 1))
+        source.spend(DOCUMENTS)
         example = documents(source.text, block.start) or is_shown_in(source.text, block.start, block.end)
         shown = example or not (block.marker or self.ends_turn(source, block))
         if not block.calls and not block.kept and shown:
@@ -225,6 +238,7 @@ class Walker:
             return False
         text = source.text
         if text[at] in "{[" and not tag_at(source, at):
+            source.spend(READING + at // BEFORE)
             return not is_whole_json(text, at)
         if text[at] in "<[]":
             return len(text) - at < self.patience(source, at)
@@ -288,6 +302,7 @@ class Walker:
 
     def judge_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
         """Judge a fence, together with those that directly follow it."""
+        source.spend(READING)
         found = self.read_fence(source, at, fence)
         if not isinstance(found, Block):
             return found
@@ -295,8 +310,9 @@ class Walker:
             joined = self.read_fence(source, found.end, following)
             if isinstance(joined, Wait):
                 return joined
-            if not isinstance(joined, Block) or not joined.calls or not source.spend(0):
+            if not isinstance(joined, Block) or not joined.calls:
                 break
+            source.spend(READING)
             found = replace(joined, start=found.start, calls=found.calls + joined.calls, form=found.form)
         return self.judge_block(source, at, found)
 

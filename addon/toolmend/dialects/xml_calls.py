@@ -17,8 +17,8 @@ from typing import Final
 
 from toolmend.dialects.json_calls import ARGUMENT_KEYS, calls_in
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Reading, Source, call, decoded, lacks, properties, required
-from toolmend.dialects.tags import TAG, Tag, plain, tag_at
+from toolmend.dialects.source import READING, STEP, TRIGGER, Reading, Source, call, decoded, lacks, properties, required
+from toolmend.dialects.tags import TAG, Tag, is_strange, plain, tag_at
 from toolmend.model import Json, JsonObject, Tool
 
 STRAY: Final = 200
@@ -200,7 +200,7 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     if key is None and re.compile(r"[^\s<]").match(text, position):
         return None
     end = text.find(f"</{name}>", tag.end)
-    source.spend(len(text) - tag.end if end < 0 else end - tag.end)
+    source.spend((len(text) if end < 0 else end) // 8 - tag.end // 8)
     if end < 0:
         return Reading(len(text), state="cut", form="tool-name tags") if not source.final else None
     value, end = text[tag.end : end], end + len(name) + 3
@@ -223,6 +223,7 @@ def only_text_parameter(tool: Tool | None) -> str | None:
 
 def _body(source: Source, made: _Call, at: int, form: str, key: str | None = None) -> Reading:
     """Read the arguments of a call whose name is known, and its end."""
+    source.spend(2 * READING)
     strict = _Call(made.name, made.tool, made.tag)
     end = _Body(source, strict, loose=False).read(at, key)
     if strict.unreadable or strict.cut or lacks(strict.tool, strict.arguments):
@@ -266,6 +267,7 @@ class _Body:
             if self.text.startswith("{", position) and not self.made.arguments:
                 position = self.json_body(position)
                 continue
+            self.source.spend(2 * STEP)
             tag = self.tag(position)
             if tag is None and OPEN_TAG.match(self.text, position):
                 self.made.cut = True
@@ -318,6 +320,7 @@ class _Body:
 
     def stray(self, at: int) -> int | None:
         """Return the next tag's position behind a few words that do not belong here."""
+        self.source.spend(READING)
         for match in TAG.finditer(self.text, at, min(len(self.text), at + STRAY + 200)):
             if match.start() - at > STRAY:
                 break
@@ -378,7 +381,7 @@ class _Body:
         """Read a value up to its end and keep it under the key."""
         bounds = _Bounds(self, tag, closer, ends_at_sibling=ends_at_sibling)
         found = bounds.find()
-        self.source.spend((found[1] if found else len(self.text)) - tag.end)
+        self.source.spend(((found[1] if found else len(self.text)) - tag.end) // 4)
         if found is None:
             self.made.cut = True
             return len(self.text)
@@ -418,11 +421,15 @@ class _Bounds:
         """Return the markers behind the opener that may bound its value."""
         body = self.body
         for match in TAG.finditer(body.text, self.opener.end):
-            if not body.source.spend(0):
-                return
+            body.source.spend(TRIGGER)
+            name = match["name"]
+            misspelt = bool(match["close"]) and _is_misspelt(name, self.opener)
+            if not misspelt and name not in body.declared and is_strange(body.source, match.start()):
+                continue
+            body.source.spend(2 * STEP)
             tag = body.tag(match.start())
             strange = tag is None or (tag.closing and tag.name in CONTAINERS)
-            if strange and match["close"] and _is_misspelt(match["name"], self.opener):
+            if strange and misspelt:
                 tag = Tag("inner", self.opener.name, match.start(), match.end(), closing=True)
             if tag is not None and tag.kind not in ("think", "name", "tool", "separator"):
                 yield tag

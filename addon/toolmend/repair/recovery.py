@@ -165,6 +165,8 @@ class _Search:
     def failure(self, found: Found) -> tuple[str, str]:
         if found.state == "cut" and (self.may_be_cut or self.turn.error is not None):
             return "cut", f"ends inside a call ({found.note})"
+        if found.state == "unsearched":
+            return "unsearched", f"was not searched for calls: {found.note}"
         if found.state in ("cut", "unreadable"):
             return "unreadable", f"opens a call that cannot be read ({found.note})"
         unknown = [call for call in found.calls if snap(call.name, self.tools) is None]
