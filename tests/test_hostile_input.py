@@ -134,6 +134,8 @@ SCHEMAS: dict[str, Any] = {
     "a huge multiple": {"properties": {"why": {"multipleOf": 1e-300}}},
 }
 WHY: dict[str, Any] = {
+    "blanks": " " * 200_000,
+    "blank lines": "\r\n" * 100_000,
     "text": "a" * 5_000 + "!",
     "list": [["a"] * 3] * 3_000,
     "number": 1e300,

@@ -177,4 +177,6 @@ def _from_markup(text: str, tool: Tool | None) -> Decoded | None:
         found = find_calls(form, (tool,), lambda found: True, whole=True)
         if found is not None and found.state == "calls" and len(found.calls) == 1 and found.calls[0].arguments:
             return Decoded(found.calls[0].arguments, "markup")
+        if found is not None and found.state == "unsearched":
+            break
     return None

@@ -35,10 +35,10 @@ SCHEMA_WORDS: Final = frozenset(
 )
 
 SIBLING: Final = re.compile(
-    r"\s*</arg_value>\s*<arg_key>(?P<key>[^<>]*)</arg_key>\s*<arg_value>"
+    r"(?<!\s)\s*</arg_value>\s*<arg_key>(?P<key>[^<>]*)</arg_key>\s*<arg_value>"
     r"|\n?</parameter>\s*<parameter=(?P<name>[^<>\s]+)>\n?"
 )
-CLOSER: Final = re.compile(r"\s*(?:</arg_value>|\n?</parameter>)\s*(?:</function>|</tool_call>)?\s*\Z")
+CLOSER: Final = re.compile(r"(?<!\s)\s*(?:</arg_value>|\n?</parameter>)\s*(?:</function>|</tool_call>)?\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
