@@ -230,9 +230,12 @@ class Exchange:
         What is not this surface's ends our part in this answer: the rest passes as it comes.
         """
         raw = self._arrived[-1]
-        quick = None if self._held else self._text_frames.quick(raw)
+        quick = None if self._held or self.constrained else self._text_frames.quick(raw)
+        if quick is not None:
+            self._pass_text(quick)
+            return
         try:
-            frame = quick or self._codec.read(raw)
+            frame = self._codec.read(raw)
         except DecodeError:
             self._broken = True
             self._ready += [held.frame.raw for held in self._held] + [raw]
@@ -243,14 +246,25 @@ class Exchange:
         for event in frame.events:
             self._builder.add(event)
             blocks |= self._note(event)
-        if quick is None:
-            self._text_frames.note(frame)
-        elif blocks or self._text.fed > self._text.safe:
-            # It is held, and may be written anew: from what it says itself, not from what all like it say.
-            frame = self._codec.read(raw)
+        self._text_frames.note(frame)
         self._arrived.pop()
         self._held.append(Held(frame, self._text.fed, self._thinking.fed, blocks))
         self._release()
+
+    def _pass_text(self, frame: Frame) -> None:
+        """Let the next arrived frame go, as nearly every one does: text like that of the frames before it. None is held.
+
+        When it has to be held it may be written anew: then it is read for what it says itself.
+        """
+        (part,) = frame.events
+        self._builder.add(part)
+        self._note(part)
+        if self._text.fed <= self._text.safe:
+            self._codec.passed(frame)
+            self._ready.append(self._arrived.pop())
+        else:
+            self._held.append(Held(self._codec.read(frame.raw), self._text.fed, self._thinking.fed, False))
+            self._arrived.pop()
 
     def _note(self, event: Event) -> bool:
         """Let the scanners see an event. Returns whether its frame must wait for the end of the turn."""
