@@ -252,7 +252,7 @@ class Exchange:
         self._release()
 
     def _pass_text(self, frame: Frame) -> None:
-        """Let the next arrived frame go, as nearly every one does: text like that of the frames before it. None is held.
+        """Let the next arrived frame go, as nearly every one does: text like that of those before it. None is held.
 
         When it has to be held it may be written anew: then it is read for what it says itself.
         """
