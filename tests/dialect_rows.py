@@ -1029,4 +1029,15 @@ MORE = (
     row("namespace in a list", '[functions.run(command="ls -la")]', RUN),
 )
 
-ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY, *MORE)
+LONG_PROSE = "Now to what the file should hold, and why that matters to whoever reads it. " * 6
+BODY = ("save_note", {"title": "a", "body": "b"})
+MULTI = ("save_note", {"title": "a", "body": "one\ntwo"})
+NOTE_OPENER = "<tool_call>\n<function=save_note>\n<parameter=title>\na"
+NOTE_REST = "<parameter=body>\nb\n</parameter>\n</function>\n</tool_call>"
+PLAN = ("plan", {"steps": ["a", "b"]})
+
+TORN = (
+    row("gemma with half a string's token", '<|tool_call>call:save_note{title:<|"|>a<|"|,body:<|"|>b<|"|>}<tool_call|>', BODY),
+)  # fmt: skip
+
+ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY, *MORE, *TORN)

@@ -347,7 +347,7 @@ PROSE = (
     ("assistant as a word", "assistant: hello {x}"),
     ("recipient all", '>>>all\n{"a": 1}'),
     ("diff", '>>> import x\n>>> x.run({"a": 1})'),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text"), PROSE, ids=[name for name, _ in PROSE])

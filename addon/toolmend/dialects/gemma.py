@@ -22,6 +22,8 @@ JSON_STRINGS: Final = {
 KEY = re.compile(
     r"[\"'`]?(?:<\|[\"']\|>|<escape>)?(?P<key>[\w$ .-]{1,200}?)(?:<\|[\"']\|>|<escape>)?[\"'`]?\s{0,40}+:\s*+"
 )
+HALF_QUOTE = re.compile(r"(?:<\s?\|[\"'](?:\|>?)?|\|?[\"']\|>|<\s?escape>?|escape>)\s*\Z")
+"""What is left of a string's token where it does not end the string."""
 LAST = re.compile(r"\}\s*+(?=<tool_call\|>|<turn\|>|<end_function_call>)")
 BARE = re.compile(r"[^,{}\[\]<>\n]++")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -160,14 +162,14 @@ class _Reader:
         closing = QUOTE.search(self.text, quote.end())
         last = LAST.search(self.text, quote.end()) if top else None
         if last and (closing is None or (last.end() <= closing.start() and not self.may_follow(closing.end()))):
-            return self.text[quote.end() : last.start()], last.start()
+            return HALF_QUOTE.sub("", self.text[quote.end() : last.start()]), last.start()
         if closing is None:
             raise Broken("cut")
         body = self.text[quote.end() : closing.start()]
         if top and not self.may_follow(closing.end()):
             for key in self.keys:
                 if (split := re.search(rf",\s*{re.escape(key)}\s*:\s*\Z", body)) is not None:
-                    return body[: split.start()], quote.end() + split.start()
+                    return HALF_QUOTE.sub("", body[: split.start()]), quote.end() + split.start()
         return body, closing.end()
 
     def may_follow(self, at: int) -> bool:
