@@ -347,6 +347,9 @@ PROSE = (
     ("assistant as a word", "assistant: hello {x}"),
     ("recipient all", '>>>all\n{"a": 1}'),
     ("diff", '>>> import x\n>>> x.run({"a": 1})'),
+    ("definition in a tag", '<tools>\n[{"name": "run", "description": "Run.", "parameters": {"type": "object"}}]\n</tools>'),
+    ("definition of another client in a tag", '<tools>[{"type": "function", "function": {"name": "run", "description": "Run.", "parameters": {}}}]</tools>'),
+    ("definitions in a fence", '```json\n{"tools": [{"name": "save_note", "title": "Save"}]}\n```'),
 )  # fmt: skip
 
 

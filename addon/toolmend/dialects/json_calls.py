@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Reading, Source, State, call, decoded, folded, properties, words
+from toolmend.dialects.source import Reading, Source, State, call, decoded, folded, lacks, properties, words
 from toolmend.model import Json, JsonObject, ToolCall
 
 NAME_KEYS: Final = (
@@ -24,6 +24,7 @@ NAME_KEYS: Final = (
     "recipient_name",
     "tool_names",
     "action",
+    "call",
 )
 ARGUMENT_KEYS: Final = (
     "arguments",
@@ -40,7 +41,7 @@ ARGUMENT_KEYS: Final = (
     "function_args",
     "function_arguments",
 )
-ENVELOPES: Final = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tools")
+ENVELOPES: Final = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tools", "tool_uses")
 SIDE_KEYS: Final = words("id type index tool_call_id call_id role content thought thoughts thinking reasoning status")
 CALL_TYPES: Final = ("function", "function_call", "tool", "tool_call", "tool_use")
 CALL_KEYS: Final = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *ENVELOPES, *SIDE_KEYS))
@@ -107,6 +108,8 @@ def _read_items(source: Source, start: int, at: int, *, array: bool, inside: boo
             found = calls_in(source, value, inside=inside)
         except Unreadable:
             return Reading(position, tuple(calls), "unreadable", "json")
+        if found is None and declares(value):
+            return None
         if found is None:
             whole = Reading(position, tuple(calls), "unreadable", "json")
             return whole if inside or calls else None
@@ -150,7 +153,7 @@ def calls_in(source: Source, value: Json, *, inside: bool = False) -> list[ToolC
 
 
 def _from_envelope(source: Source, value: JsonObject) -> list[ToolCall] | None:
-    for key in (*ENVELOPES, "function"):
+    for key in (*ENVELOPES, "function", "action"):
         inner = value.get(key)
         if isinstance(inner, dict | list) and all(k in SIDE_KEYS or k == key for k in value):
             return calls_in(source, inner)
@@ -190,7 +193,7 @@ def _flat(source: Source, name: str, others: JsonObject) -> list[ToolCall] | Non
     declared = {folded(key) for key in properties(tool)}
     if not all(folded(key) in declared for key in others):
         arguments = {k: v for k, v in others.items() if k not in SIDE_KEYS}
-    if not all(folded(key) in declared for key in arguments):
+    if not all(folded(key) in declared for key in arguments) or lacks(tool, arguments):
         return None
     return [call(name, arguments, "json")]
 
@@ -226,6 +229,18 @@ def looks_like_schema(value: Json) -> bool:
     return isinstance(declared, dict) and (not declared or any(isinstance(one, dict) for one in declared.values()))
 
 
+def declares(value: Json) -> bool:
+    """Tell whether an object is a tool's definition: its schema, with words about it."""
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        return declares(inner)
+    return isinstance(value.get("description"), str) and any(
+        isinstance(value.get(key), dict) for key in ("parameters", "input_schema", "inputSchema")
+    )
+
+
 def may_be_call(source: Source, at: int) -> bool:
     """Tell by the first keys whether JSON that begins here may be a call.
 
@@ -247,7 +262,7 @@ def may_be_call(source: Source, at: int) -> bool:
         if name not in CALL_KEYS:
             return source.tool(named) is not None
         if name in ENVELOPES or text.startswith("{", key.end()):
-            return name in ENVELOPES or name in ARGUMENT_KEYS or name == "function"
+            return name in ENVELOPES or name in ARGUMENT_KEYS or name in ("function", "action")
         scalar = SCALAR.match(text, key.end())
         if scalar is None:
             open_end = PARTIAL_SCALAR.match(text, key.end()) is not None
