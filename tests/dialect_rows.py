@@ -1038,6 +1038,8 @@ PLAN = ("plan", {"steps": ["a", "b"]})
 
 TORN = (
     row("gemma with half a string's token", '<|tool_call>call:save_note{title:<|"|>a<|"|,body:<|"|>b<|"|>}<tool_call|>', BODY),
+    row("harmony with an equals sign", f"to=functions.get_forecast ={ARGUMENTS}", FORECAST_3),
+    row("harmony with a word of another script", f"to=functions.get_forecast մեկն \n{ARGUMENTS}", FORECAST_3),
     row("bare call", '{"call": "run", "arguments": {"command": "ls -la"}}', RUN),
     row("bare action that is an object", '{"action": {"name": "run", "arguments": {"command": "ls -la"}}}', RUN),
     row("bare tool_uses", '{"tool_uses": [{"recipient_name": "functions.run", "parameters": {"command": "ls -la"}}, {"recipient_name": "functions.now", "parameters": {}}]}', RUN, NOW),

@@ -116,6 +116,7 @@ UNREADABLE = (
     ("command-r list of numbers", "Action: ```json\n[1]\n```"),
     ("react list", 'Action: plan\nAction Input: ["a"]'),
     ("react nothing in quotes", 'Action: run\nAction Input: ""'),
+    ("harmony garbage", ' to=functions.run..commentary json<|message|>{"{"???"}'),
 )
 
 

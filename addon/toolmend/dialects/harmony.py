@@ -26,10 +26,10 @@ ENDS = re.compile(r"(?:\s*<\|(?:end|call|return|eot|eom|endoftext)\|>)*\s*")
 REMAINS = re.compile(
     r"(?:<\|(?:start|channel)\|>|assistant|commentary|analysis|\s++){0,24}+"
     r"to=\s*(?:functions?[. ])?(?P<name>[\w:/-]+(?:\.[\w:/-]+)*?)"
-    r"(?:<\|\w+\|>|commentary|analysis|assistant|json|code|\s++){0,24}+(?=\{)"
+    r"(?:<\|\w+\|>|commentary|analysis|assistant|json|code|[.=:]|[^\x00-\x7f]++|\s++){0,24}+(?=\{)"
 )
 OPEN_REMAINS = re.compile(
-    r"(?:assistant|commentary|analysis|\s++){0,24}+(?:t(?:o(?:=[\w.:/<|>-]{0,120}+(?:\s++\w{0,12}+){0,12}+)?)?)?\Z"
+    r"(?:assistant|commentary|analysis|\s++){0,24}+(?:t(?:o(?:=[\w.:/<|>-]{0,120}+(?:\s++[\w=]{0,12}+){0,12}+)?)?)?\Z"
 )
 GLUED = re.compile(
     r"(?:analysis|commentary|assistant)(?=[A-Z{<\"]|assistant|commentary|analysis|final|json|code|\s*to=)"
