@@ -1037,6 +1037,7 @@ NOTE_REST = "<parameter=body>\nb\n</parameter>\n</function>\n</tool_call>"
 PLAN = ("plan", {"steps": ["a", "b"]})
 
 TORN = (
+    row("a second dialect's closer behind words", f"<tool_call>{OBJECT}</tool_call>\nDone.\n</TOOLCALL>", FORECAST_3, rest="Done."),
     row("gemma with half a string's token", '<|tool_call>call:save_note{title:<|"|>a<|"|,body:<|"|>b<|"|>}<tool_call|>', BODY),
     row("harmony with an equals sign", f"to=functions.get_forecast ={ARGUMENTS}", FORECAST_3),
     row("harmony with a word of another script", f"to=functions.get_forecast մեկն \n{ARGUMENTS}", FORECAST_3),

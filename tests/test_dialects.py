@@ -351,6 +351,7 @@ PROSE = (
     ("definition in a tag", '<tools>\n[{"name": "run", "description": "Run.", "parameters": {"type": "object"}}]\n</tools>'),
     ("definition of another client in a tag", '<tools>[{"type": "function", "function": {"name": "run", "description": "Run.", "parameters": {}}}]</tools>'),
     ("definitions in a fence", '```json\n{"tools": [{"name": "save_note", "title": "Save"}]}\n```'),
+    ("what a call left, with a closer", "<arg_key>command</arg_key> names what run takes.\n</tool_call>"),
 )  # fmt: skip
 
 

@@ -96,6 +96,8 @@ STEP = re.compile(r"^[^\S\n]*+(?:\d+[.)]|step \d+)", re.IGNORECASE | re.MULTILIN
 THOUGHT = re.compile(r"\s*(?:<(think|thinking|seed:think)>|<\|START_THINKING\|>|\[THINK\]|<\|channel>\s*thought)")
 THOUGHT_END = re.compile(r"</(?:think|thinking|seed:think)>|<\|END_THINKING\|>|\[/THINK\]|<channel\|>")
 RESPONSE = re.compile(r"<\|(?:START|END)_RESPONSE\|>")
+REMAINS = re.compile(r"<tool_call>|</?(?:arg_(?:key|value)|parameter\b|invoke\b)|<function=")
+"""What is left of a call that could not be read: taking only its last marker away would hide that."""
 STRONG = re.compile(r"<tool_call|<function|<invoke|<[|｜]\s?tool|\[TOOL_CALLS\]|<start_function_call|<\|START_ACTION")
 
 
@@ -147,7 +149,7 @@ class _Judge:
         if tail and not self.tolerates(last):
             return None
         taken = [block for block in self.blocks[:-1] if block.marker and block.calls and block.state == "calls"]
-        if not last.marker:
+        if not last.marker and last.state != "clean":
             taken = []
         blocks = [*taken, last]
         if last.state == "clean" or (last.kept and not last.calls):
@@ -180,7 +182,10 @@ class _Judge:
             return None
         if len(blocks) > 1:
             return self.judged(blocks, blocks[-2])
-        return Found((), self.rest([last]), "calls", "leftover markers taken away")
+        rest = self.rest([last])
+        if REMAINS.search(rest):
+            return None
+        return Found((), rest, "calls", "leftover markers taken away")
 
     def judged(self, blocks: list[Block], last: Block) -> Found | None:
         calls = tuple(found for block in blocks for found in block.calls)
