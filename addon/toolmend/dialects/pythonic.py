@@ -125,19 +125,25 @@ def _read_echo(source: Source, start: int, at: int) -> Reading | None:
 
 
 def _read_call(source: Source, name: re.Match[str]) -> tuple[ToolCall, int]:
-    for loose in (False, True):
-        literals = Literals(source, loose=loose)
-        position = source.text.index("(", name.end()) + 1
-        try:
-            arguments, end = literals.arguments(position)
-        except Broken as broken:
-            source.spend(max(literals.furthest - position, 0) // 4)
-            if loose or broken.state == "cut":
-                raise
-            continue
-        source.spend((end - position) // 4)
-        return call(source.clean_name(name[0]), arguments, "pythonic"), end
-    raise Broken("unreadable")
+    position = source.text.index("(", name.end()) + 1
+    try:
+        arguments, end = _arguments(source, position, loose=False)
+    except Broken as broken:
+        if broken.state == "cut":
+            raise
+        arguments, end = _arguments(source, position, loose=True)
+    return call(source.clean_name(name[0]), arguments, "pythonic"), end
+
+
+def _arguments(source: Source, at: int, *, loose: bool) -> tuple[JsonObject, int]:
+    literals = Literals(source, loose=loose)
+    try:
+        arguments, end = literals.arguments(at)
+    except Broken:
+        source.spend(max(literals.furthest - at, 0) // 4)
+        raise
+    source.spend((end - at) // 4)
+    return arguments, end
 
 
 class Literals:
