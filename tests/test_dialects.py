@@ -116,6 +116,8 @@ UNREADABLE = (
     ("command-r list of numbers", "Action: ```json\n[1]\n```"),
     ("react list", 'Action: plan\nAction Input: ["a"]'),
     ("react nothing in quotes", 'Action: run\nAction Input: ""'),
+    ("list for a body that is text", "<function=calc>[1, 2]</function>"),
+    ("words for a body of two values", "<tool_call>save_note</arg_key><arg_value>a</arg_value></tool_call>"),
     ("harmony garbage", ' to=functions.run..commentary json<|message|>{"{"???"}'),
 )
 
@@ -348,10 +350,15 @@ PROSE = (
     ("assistant as a word", "assistant: hello {x}"),
     ("recipient all", '>>>all\n{"a": 1}'),
     ("diff", '>>> import x\n>>> x.run({"a": 1})'),
+    ("function's opener in a sentence", "In this syntax, <function=run> opens a call and <parameter=command> names what it takes."),
     ("definition in a tag", '<tools>\n[{"name": "run", "description": "Run.", "parameters": {"type": "object"}}]\n</tools>'),
     ("definition of another client in a tag", '<tools>[{"type": "function", "function": {"name": "run", "description": "Run.", "parameters": {}}}]</tools>'),
     ("definitions in a fence", '```json\n{"tools": [{"name": "save_note", "title": "Save"}]}\n```'),
     ("what a call left, with a closer", "<arg_key>command</arg_key> names what run takes.\n</tool_call>"),
+    ("comparison with a name", "Here a=run> is what the shell shows."),
+    ("prompt of a program", "run>\n<b>3 files</b>"),
+    ("word with brackets", "TOOL_CALLS[0] is the first of them."),
+    ("element with attributes that are none of the tool's", '<run class="x"/>'),
 )  # fmt: skip
 
 

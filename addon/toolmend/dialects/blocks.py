@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from toolmend.dialects.json_calls import may_be_call
 from toolmend.dialects.positions import at_call_position
 from toolmend.dialects.source import READING, Reading, Source, State
 from toolmend.dialects.table import DIALECTS
@@ -14,6 +15,7 @@ from toolmend.model import ToolCall
 
 STRAY: Final = 300
 """How many stray characters may stand between the markers of an open container."""
+OBJECT = re.compile(rf"[^<>{{}}\[\]]{{1,{STRAY}}}\n\s*+(?=\{{)")
 FENCE = re.compile(r"`{3,}\w*\s*")
 FENCE_END = re.compile(r"\s*`{3,}")
 PAYLOAD: Final = "{[<\"'"
@@ -148,6 +150,8 @@ class _Reader:
             return None
         text, at = self.source.text, trivia.end
         self.source.spend(2 * STRAY)
+        if not self.readings and (announced := OBJECT.match(text, at)):
+            return announced.end() if may_be_call(self.source, announced.end()) else None
         for match in TAG.finditer(text, at + 1, min(len(text), at + STRAY + 100)):
             if match.start() - at > STRAY:
                 return None

@@ -11,8 +11,8 @@ from typing import Final
 
 from toolmend.dialects.json_calls import looks_like_schema
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import STEP, Reading, Source, call
-from toolmend.dialects.tags import tag_at
+from toolmend.dialects.source import STEP, Reading, Source, call, lacks
+from toolmend.dialects.tags import Tag, tag_at
 from toolmend.model import Json
 
 WORDS = re.compile(r"[^{}<>\[\]`()]{0,160}")
@@ -83,12 +83,19 @@ def _head(source: Source, at: int) -> tuple[list[str], int, bool] | None:
             position = label.end()
             continue
         tag = tag_at(source, position) if text[position : position + 1] in ("<", "[") else None
-        if tag is None or tag.kind not in ("separator", "harmony"):
+        if tag is None or not (tag.kind in ("separator", "harmony") or _stands_for_separator(source, tag, pieces)):
             break
         separated, position = True, tag.end
         if tag.name == "callid":
             continue
     return (pieces, blank_end(text, position), separated) if pieces or separated else None
+
+
+def _stands_for_separator(source: Source, tag: Tag, pieces: list[str]) -> bool:
+    """Tell whether Mistral's opener was written a second time, between a name and the arguments that it lacks."""
+    if tag.kind != "open" or not tag.special or not source.text.startswith("{", tag.end) or len(pieces) != 1:
+        return False
+    return lacks(source.tool(source.clean_name(pieces[0])), {}) > 0
 
 
 def _is_offered(source: Source, pieces: list[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -13,16 +14,17 @@ from toolmend.dialects.source import READING, Source, words
 Kind = Literal["open", "weak", "close", "inner", "end", "think", "harmony", "function", "name", "tool", "separator"]
 
 TAG = re.compile(
-    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?(?:\\?/|\\))?\s?(?P<lead>[|｜]{0,2})(?P<slash>/?)\s?(?P<dsml>DSML\s?[|｜]{1,2}\s?)?"
-    r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜]{0,2})>"
+    r"(?:\]<\]minimax\[>\[)?<(?P<close>\s?(?:\\?/|\\))?\s?(?P<lead>[|｜‖]{0,2})(?P<slash>/?)\s?(?P<dsml>DSML\s?[|｜‖]{1,2}\s?)?"
+    r"(?P<name>[A-Za-z_-][\w:.▁-]*+)(?P<attributes>[^<>]{0,400}?)(?P<empty>/)?\s?(?P<trail>[|｜‖]{0,2})>"
 )
-BEGIN = re.compile(r"\]<\]m|<[\s/\\|｜A-Za-z_-]")
+BEGIN = re.compile(r"\]<\]m|<[\s/\\|｜‖A-Za-z_-]")
 PARTIAL_TAG = re.compile(
-    r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜]{0,2})\s?"
+    r"(?:\](?:<(?:\](?:m[inmax]*+(?:\[(?:>(?:\[)?)?)?)?)?)?)?(?P<angle><?)\s?/?\s?(?P<lead>[|｜‖]{0,2})\s?"
     r"(?P<name>[\w:.▁-]*+)(?P<attributes>[^<>]{0,400})\Z"
 )
 WORDS_INSIDE = re.compile(r"\s+[\w-]+\s+[\w-]")
-UNCLOSED = re.compile(r"<(\w+)\s+(?=\{)")
+UNCLOSED = re.compile(r"<[|｜‖]{0,2}(?:DSML[|｜‖]{1,2})?([\w▁:]{4,40}+)(?:[|｜‖]{1,2}\s*+|\s++|(?=<))(?=[<{\[])")
+BARE_FUNCTION = re.compile(r"<(invoke|function)>\s*+(?=\{)")
 UNCLOSED_FUNCTION = re.compile(r"<function[=(]\s*[\"']?(?P<label>[\w.:/-]{1,100})[\"']?[\s,)(]*(?=\{)")
 BRACKETS: Final[dict[str, Kind]] = {
     "[TOOL_CALLS]": "open",
@@ -48,24 +50,24 @@ OPENERS: Final = words(
 CLOSERS: Final = words(
     "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall "
     "startfunctionresponse pythonend toolssuffix actionend "
-    "endaction"
+    "endaction endoftoolcall"
 )
 ENDS: Final = words(
     "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse "
-    "imstart startheaderid endheaderid startresponse eos s observation user assistant answer response endoftoolcall "
+    "imstart startheaderid endheaderid startresponse eos s observation user assistant answer response "
     "assistantend stop"
 )
 SEPARATORS: Final = words("toolsep toolcallargumentbegin toolcallargumentsbegin argumentbegin argsep")
 HARMONY: Final = words("start channel message constrain from recipient content open")
 THINKING: Final = words("think thinking thought reasoning startthinking endthinking reflection")
-WEAK: Final = words("tools tool response call tooluse tooluses answer xml calls functions action")
+WEAK: Final = words("tools tool response call tooluse tooluses usetool usemcptool answer xml calls functions action")
 FUNCTIONS: Final = words("function invoke")
 NAMES: Final = words("name toolname functionname")
 PARAMETERS: Final = words("parameter param argument arg argkey argvalue parameters arguments args input")
 KNOWN: Final = OPENERS | CLOSERS | SEPARATORS | THINKING | WEAK | FUNCTIONS | NAMES | PARAMETERS | HARMONY | ENDS
 
 NAMED = re.compile(
-    r"\s*=\s*[\"'“”‘’]?(?P<bare>[^\"'“”‘’<>]*)|.*?\b(?:name|tool|key)\s*=\s*[\"'“”‘’]?(?P<name>[^\"'“”‘’<>]*)"
+    r"\s*=\s*[\"'“”‘’]?(?P<bare>[^\"'“”‘’<>]*)|.*?\b(?:name|tool|key|function)\s*=\s*[\"'“”‘’]?(?P<name>[^\"'“”‘’<>]*)"
 )
 THOUGHT: Final = 600
 """How long a thought at the beginning of the text may be to be dropped with the call behind it: longer ones flow."""
@@ -99,6 +101,9 @@ class Tag:
         return Tag(self.kind, self.name, start, end, *values)
 
 
+NEAR_LENGTH: Final = 3
+NEARNESS: Final = 0.8
+"""How alike two names must be for one to be the other misspelt: a share of their letters, in order."""
 UNKNOWN: Final = "unknown"
 PLAIN_TAG = re.compile(r"</?([A-Za-z][\w.-]*+)[\s>]")
 KNOWN_NAMES: Final = KNOWN | {"dsml", "sep", "close"}
@@ -107,7 +112,7 @@ KNOWN_NAMES: Final = KNOWN | {"dsml", "sep", "close"}
 @lru_cache(maxsize=1024)
 def plain(name: str) -> str:
     """Return a tag's name without vendor, joints and case."""
-    return JOINTS.sub("", VENDOR.sub("", name)).lower()
+    return JOINTS.sub("", VENDOR.sub("", name.removesuffix(":opensource"))).lower()
 
 
 def label_of(attributes: str) -> str:
@@ -167,9 +172,11 @@ def _unclosed_opener(text: str, at: int) -> Tag | None:
     """Read `<functioncall {…}>`, `<function=NAME{…}`: an opener that is closed behind its payload, or never."""
     if function := UNCLOSED_FUNCTION.match(text, at):
         return Tag("function", "function", at, function.end(), function["label"])
+    if match := BARE_FUNCTION.match(text, at):
+        return Tag("open", match[1], at, match.end())
     match = UNCLOSED.match(text, at)
     if match and plain(match[1]) in OPENERS:
-        return Tag("open", plain(match[1]), at, match.end())
+        return Tag("open", plain(match[1]), at, match.end(), special=text[at + 1] in "|｜‖")
     return None
 
 
@@ -210,6 +217,8 @@ def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, lab
         return "function" if label and not bars else "open"
     if name in CLOSERS:
         return "close"
+    if name == "toolsep":
+        return "separator"
     if match["dsml"] and name not in FUNCTIONS | PARAMETERS:
         return "close" if closing else "open"  # a section's name, whatever version's
     if name == "channel" and match["trail"] and not match["lead"]:
@@ -262,7 +271,8 @@ def may_be_name(source: Source, name: str) -> bool:
     """Tell whether a tag's name may begin like this."""
     if any(tool.name.startswith(name) for tool in source.tools):
         return True
-    lowered = plain(name)
+    head, colon, tail = name.rpartition(":")
+    lowered = plain(head if colon and "opensource".startswith(tail) else name)
     if any(known.startswith(lowered) for known in KNOWN):
         return True
     vendors = ("minimax:", "seed:", "atem:", "antml:", "anthropic:", "steptml:", "xai:", "longcat_", "muse:", "ns1:")
@@ -303,11 +313,12 @@ def skip_trivia(source: Source, at: int, depth: int = 0, *, behind: bool = False
     return trivia
 
 
-PARTIAL_CLOSER = re.compile(r"<(?:/[|｜]?|[|｜])[\w▁:|｜]{0,40}\Z|<\Z")
+PARTIAL_CLOSER = re.compile(r"<(?:/[|｜‖]?|[|｜‖])[\w▁:|｜]{0,40}\Z|<\Z")
 SEPARATOR = re.compile(r"[;,>](?=\s*[\[{<\n]|\s*\Z)")
 SURPLUS = re.compile(r"[}\])]++(?=\s*(?:<[|｜/]|\Z))")
 RESULTS = re.compile(
-    r"<[|｜]?(?:tool|function)s?[_▁ ]?(?:call[_▁])?(?:responses?|results?|outputs?)(?:[_▁](?:begin|start))?[|｜]?>.*",
+    r"(?:<[|｜‖]?(?:tool|function)s?[_▁ ]?(?:call[_▁])?(?:responses?|results?|outputs?)(?:[_▁](?:begin|start))?[|｜‖]?>"
+    r"|<\|start_header_id\|>\s*(?:ipython|tool)\s*<\|end_header_id\|>|<\|im_start\|>\s*tool\b).*",
     re.DOTALL | re.IGNORECASE,
 )
 LAST_FENCE = re.compile(r"`{3,}\s*\Z")
@@ -317,11 +328,16 @@ HEADER = re.compile(
     r"<\|message\|>\s*+(?=<|\Z)"
 )
 ROLE_WORD = re.compile(r"assistant[ \t]*\n\s*(?=[{\[<]|\Z)")
+CLOSED: Final = ("toolcall", "toolcalls", "function", "functioncalls", "invoke")
+LAST_CLOSER = re.compile(r"(?:<\s?[/\\]|/)\s?[|｜‖]{0,2}(?P<name>[A-Za-z_▁:-]{3,40}+)[|｜‖]{0,2}>\s*+\Z")
+SERVER = re.compile(r"<server_name>[^<>]{0,100}</server_name>")
+SQUARE_END = re.compile(r"\[\|\w{3,40}\|\]")
 STRAYS: Final = {
     "a": (ROLE_WORD,),
     **dict.fromkeys(";,>", (SEPARATOR,)),
     "t": (HEADER,),
-    "<": (HEADER, ROLE, PARTIAL_CLOSER),
+    "[": (SQUARE_END,),
+    "<": (HEADER, ROLE, PARTIAL_CLOSER, SERVER),
 }
 BEHIND: Final = {**dict.fromkeys("}])", (SURPLUS,)), "`": (LAST_FENCE,), "<": (RESULTS,)}
 
@@ -332,18 +348,35 @@ def _next_trivia(source: Source, trivia: Trivia) -> Tag | None:
     for pattern in (*STRAYS.get(character, ()), *(BEHIND.get(character, ()) if trivia.behind else ())):
         if match := pattern.match(text, at):
             return Tag("end", character, at, match.end())
+    if character == "/" and trivia.behind:
+        return _misspelt_closer(text, at)
     if character not in ("<", "[", "]"):
         return None
     if thought := thought_at(source, at):
         return thought
     tag = tag_at(source, at)
     if tag is None:
-        return None
+        return _misspelt_closer(text, at) if trivia.behind else None
     if tag.kind in ("open", "weak", "close", "end") or (tag.kind == "inner" and tag.closing):
         return tag
     if tag.kind == "think" and tag.closing:
         return tag
     return None
+
+
+def _misspelt_closer(text: str, at: int) -> Tag | None:
+    """Return a call's closer with a letter wrong, or without its first bracket, that ends the text."""
+    closer = LAST_CLOSER.match(text, at)
+    if closer is None or not any(is_near(plain(closer["name"]), name) for name in CLOSED):
+        return None
+    return Tag("end", "closer", at, closer.end(), closing=True)
+
+
+def is_near(written: str, name: str) -> bool:
+    """Tell whether a tag's name is another with a letter or two wrong, or its beginning."""
+    if len(written) < NEAR_LENGTH:
+        return False
+    return name.startswith(written) or SequenceMatcher(None, written, name).ratio() >= NEARNESS
 
 
 def thought_at(source: Source, at: int) -> Tag | None:

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from toolmend.dialects.json_calls import ARGUMENT_KEYS, calls_in
-from toolmend.dialects.positions import blank_end
+from toolmend.dialects.positions import at_call_position, blank_end
 from toolmend.dialects.source import READING, STEP, TRIGGER, Reading, Source, call, decoded, lacks, properties, required
-from toolmend.dialects.tags import TAG, Tag, is_strange, plain, tag_at
+from toolmend.dialects.tags import TAG, Tag, is_near, is_strange, plain, tag_at
 from toolmend.model import Json, JsonObject, Tool
 
 STRAY: Final = 200
 """How much text may stand where only tags belong, for it to be dropped."""
+
+LONGEST_STRAY: Final = 2_000
+"""And between a parameter's closer and the next parameter."""
 
 PARAMETERS: Final = frozenset(("parameter", "param", "arg", "argument"))
 CONTAINERS: Final = frozenset(("parameters", "arguments", "args", "input", "params"))
@@ -33,11 +37,34 @@ WRAPPERS: Final = frozenset(("toolcall", "toolcalls", "functioncalls", "function
 FLAG = re.compile(r"\bstring\s*=\s*[\"'“”]?(true|false)", re.IGNORECASE)
 TYPE = re.compile(r"\btype\s*=\s*[\"'“”]?(\w+)", re.IGNORECASE)
 CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*\Z", re.DOTALL)
+CDATA_OPENING = re.compile(r"\s*+<!\[CDATA\[")
 INDENTED_END = re.compile(r"\n[ \t]*\Z")
 FUSED = re.compile(r"\s*+(?P<name>[\w.:/-]{1,100}[ \t]*\n\s*[\w.$-]{1,100})\s*+(?=</)")
+HEADLESS = re.compile(r"(?:function=|=)?[\"']?(?P<name>[\w.:/-]{1,100}+)[\"']?>\s*+(?=<param)")
 HEADER = re.compile(r"\s*+(?P<name>[^<>{}\[\]()\"'\n]{1,120}?)\s{0,200}+(?=<)")
-WORDS_BEHIND = re.compile(r"[ \t]*[^\s<{]")
+WORDS_BEHIND = re.compile(r"[ \t]*(?!\]<\])[^\s<{]")
 OPEN_TAG = re.compile(r"<(?!/)[\w:]*\Z")
+DAMAGED = re.compile(
+    r"(?:<\s?(?P<slash>[/\\])?|(?P<bare>/)|(?<=\n))\s?[|｜‖]{0,2}(?:\w{2,5}[|｜‖]{1,2})?(?P<name>[A-Za-z_][\w:.-]{0,40})[|｜‖]?(?P<end>>)?\s*\Z"
+)
+HALF_CLOSER = re.compile(r"</\s?[|｜‖]{0,2}(?:\w{2,5}[|｜‖]{1,2})?(?P<name>[\w:]{3,40})[|｜‖]?>?(?=\s*(?:<|\Z))")
+HALF_OPENER = re.compile(
+    r"<?\s?param(?:eter)?(?:=|\s+name\s?=\s?)[\"']?(?P<key>[\w.$-]{1,100}+)[\"']?(?:>|(?=\s*\n\s*[^\s<]))"
+)
+KEY_END = re.compile(r"</\w*arg_?key(?::\w+)?>|(?=<\w*arg_?value(?::\w+)?>)")
+BARE_VALUE = re.compile(r"(?:<?arg_value>?)?(?P<value>[^<]*+)(?P<closer></arg_value)?")
+"""A value whose opener is missing, or lacks a bracket."""
+LONGEST_DAMAGED: Final = 80
+CLOSERS_OF: Final = {
+    "parameter": ("parameter", "param"),
+    "argvalue": ("argvalue",),
+    "longcatargvalue": ("longcatargvalue",),
+}
+FOREIGN: Final = FUNCTION_CLOSERS | WRAPPERS | PAIR_KEY | PAIR_VALUE | PARAMETERS | frozenset(("think", "thinking"))
+"""Names of tags whose closers models write in the place of a parameter's."""
+ATTRIBUTE = re.compile(r"(?P<key>[\w.$-]++)\s*+=\s*+(?P<text>\"[^\"]*+\"|'[^']*+')\s*+")
+ATTRIBUTES = re.compile(rf"(?:{ATTRIBUTE.pattern.replace('?P<key>', '?:').replace('?P<text>', '?:')})*+")
+KEYED = re.compile(r"[ \t]*(?P<key>[\w.$-]{1,100}+):[ \t]+(?P<value>\S.*)\Z")
 ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
 
 
@@ -66,31 +93,44 @@ def read_xml(source: Source, at: int, *, inside: bool) -> Reading | None:
         return _read_tool_tag(source, tag, inside=inside)
     if tag.kind == "name":
         return _read_envelope(source, tag)
-    if tag.kind == "inner" and not tag.closing and tag.name in PARAMETERS and inside:
-        return _read_misnamed(source, tag)
+    if tag.kind == "inner" and not tag.closing and tag.name in PARAMETERS:
+        return _read_misnamed(source, tag) if inside else _read_orphans(source, tag)
     return None
 
 
-def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
-    """Read a name and pairs of key and value tags (GLM, LongCat)."""
-    if not inside:
+def read_headless(source: Source, at: int, *, inside: bool) -> Reading | None:
+    """Read a call whose function tag has lost its beginning: `function=NAME>`, `=NAME>`, `NAME">`, and a parameter."""
+    head = HEADLESS.match(source.text, at)
+    name = source.clean_name(head["name"]) if head else ""
+    if head is None or source.tool(name) is None:
         return None
+    return _body(source, _Call(name, source.tool(name), "function"), head.end(), "qwen3-coder")
+
+
+def read_pairs(source: Source, at: int, *, inside: bool) -> Reading | None:
+    """Read a name and pairs of key and value tags (GLM, LongCat); without an opener the name must be an offered one."""
     header = HEADER.match(source.text, at) or FUSED.match(source.text, at)
     if header is None:
         return None
     name, position = source.clean_name(header["name"]), header.end()
     tag = tag_at(source, position)
+    if tag is not None and tag.kind == "separator":
+        position = blank_end(source.text, tag.end)
+        tag = tag_at(source, position)
+    if not inside and not (tag is not None and tag.name in PAIR_KEY and not tag.closing and source.offered(name)):
+        return None
     if tag is None and _is_property(source, position, name):
         return _body(source, _Call(name, source.tool(name), "tool_call"), position, "glm")
     if tag is None or not _follows_name(source, tag, name):
         return None
     if tag.closing and tag.name in PAIR_KEY:
-        split = _split_fused(source, header["name"].strip())
+        split = _split_fused(source, header["name"].strip()) or _without_key(source, name)
         if split is None:
-            return Reading(position, state="unreadable", form="glm", marker=True)
+            end = re.compile(r"</tool_call>|\Z").search(source.text, position)
+            return Reading(end.start() if end else position, state="unreadable", form="glm", marker=True)
         name, key = split
         return _body(source, _Call(name, source.tool(name), "tool_call"), tag.end, "glm", key=key)
-    if tag.kind == "open":
+    if tag.kind == "open" or (tag.name in PAIR_VALUE and _is_fused_key(source, tag.end)):
         fused = HEADER.match(source.text, tag.end)
         assert fused is not None
         closer = source.text.index(">", fused.end()) + 1
@@ -106,6 +146,8 @@ def _is_property(source: Source, at: int, name: str) -> bool:
 
 def _follows_name(source: Source, tag: Tag, name: str) -> bool:
     """Tell whether the tag behind a name is a key's, the opener written for a key's, or the closer of a bare name."""
+    if tag.name in PAIR_VALUE and not tag.closing and _is_fused_key(source, tag.end):
+        return True
     if tag.name in PAIR_KEY or (tag.name in PARAMETERS and not tag.closing and source.tool(name)):
         return True
     if tag.kind == "open":
@@ -118,6 +160,12 @@ def _is_fused_key(source: Source, at: int) -> bool:
     key = HEADER.match(source.text, at)
     tag = tag_at(source, key.end()) if key else None
     return tag is not None and tag.closing and tag.name in PAIR_KEY
+
+
+def _without_key(source: Source, name: str) -> tuple[str, str] | None:
+    """Return the name, and the one parameter that a value without its key can mean."""
+    key = only_text_parameter(source.tool(name))
+    return None if key is None else (name, key)
 
 
 def _split_fused(source: Source, text: str) -> tuple[str, str] | None:
@@ -136,9 +184,14 @@ def _read_function(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
         name = source.clean_name(tag.label)
         if tag.empty:
             return Reading(tag.end, (call(name, {}, form),), form=form, marker=True)
-        if source.tool(name) is None and WORDS_BEHIND.match(source.text, tag.end):
+        placed = source.tool(name) and (inside or at_call_position(source.text, tag.start))
+        if not placed and WORDS_BEHIND.match(source.text, tag.end):
             return None
-        return _body(source, _Call(name, source.tool(name), tag.name), tag.end, form)
+        twin = tag_at(source, blank_end(source.text, tag.end))
+        doubled = twin is not None and (twin.kind, twin.label, twin.empty) == ("function", tag.label, False)
+        start = twin.end if twin is not None and doubled else tag.end
+        raw = _read_raw(source, name, start, form)
+        return raw or _body(source, _Call(name, source.tool(name), tag.name), start, form)
     text = source.text
     named = re.compile(
         r"\s*(?:<(?:tool_|function_)?name>\s*)?(?P<name>[\w.:/-]{1,100})\s*</(?:function|(?:tool_|function_)?name|invoke)>"
@@ -149,6 +202,37 @@ def _read_function(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     if not (inside or source.tool(name)):
         return None
     return _body(source, _Call(name, source.tool(name), tag.name), named.end(), form)
+
+
+def _read_raw(source: Source, name: str, at: int, form: str) -> Reading | None:
+    """Read the one value that a tool takes, which stands in the call without a tag round it."""
+    text, tool = source.text, source.tool(name)
+    position = blank_end(text, at)
+    if only_text_parameter(tool) is None or text.startswith(("{", "<"), position):
+        return None
+    closer = re.compile(rf"</(?:function|invoke|tool_call|{re.escape(name)})>").search(text, position)
+    source.spend(((closer.start() if closer else len(text)) - position) // 4)
+    if closer is None or HALF_OPENER.search(text, position, closer.start()):
+        return None
+    parameter = Tag("inner", "parameter", at, at)
+    arguments = _bare(tool, without_damaged_closer(text[at : closer.start()], parameter))
+    if arguments is None:
+        return None
+    end = closer.start() if closer[0] == "</tool_call>" else closer.end()
+    return Reading(end, (call(name, arguments, form),), form=form, marker=True)
+
+
+def _bare(tool: Tool | None, raw: str) -> JsonObject | None:
+    """Return the arguments that text without tags means: lines of keys and values, or the one value that is taken."""
+    declared = properties(tool)
+    if any(tag["name"] in declared for tag in ANY_TAG.finditer(raw)):
+        return None
+    lines = [KEYED.match(line) for line in raw.split("\n") if line.strip()]
+    keyed = [line for line in lines if line is not None and line["key"] in declared]
+    if keyed and len(keyed) == len(lines) and len({line["key"] for line in keyed}) == len(keyed):
+        return {line["key"]: line["value"].strip() for line in keyed}
+    key = only_text_parameter(tool)
+    return {key: text_value(raw)} if key is not None and raw.strip() and keyed[:1] != lines[:1] else None
 
 
 def _form(tag: Tag) -> str:
@@ -166,6 +250,18 @@ def _read_misnamed(source: Source, tag: Tag) -> Reading | None:
     if tool is None or following is None or following.name not in PARAMETERS or following.closing:
         return None
     return _body(source, _Call(tag.label, tool, "function"), tag.end, "qwen3-coder")
+
+
+def _read_orphans(source: Source, tag: Tag) -> Reading | None:
+    """Read parameters whose function's opener is missing: those of the one tool that takes them."""
+    made = _Call("", None, "function")
+    end = _Body(source, made).read(tag.start)
+    if not made.closed or made.unreadable or not made.arguments:
+        return Reading(len(source.text), state="cut", form="qwen3-coder") if not source.final else None
+    tool = source.only_tool_for(made.arguments)
+    if tool is None:
+        return Reading(end, state="unreadable", form="qwen3-coder", marker=True)
+    return Reading(end, (call(tool.name, made.arguments, "qwen3-coder"),), form="qwen3-coder", marker=True)
 
 
 def _read_envelope(source: Source, tag: Tag) -> Reading | None:
@@ -188,7 +284,9 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     position = blank_end(text, tag.end)
     name = tag.written
     if tag.empty:
-        return Reading(tag.end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
+        arguments = _attributes(tag, properties(tool))
+        made = None if arguments is None else (call(name, arguments, "tool-name tags"),)
+        return Reading(tag.end, made, form="tool-name tags") if made else None
     inner = ANY_TAG.match(text, position)
     is_property = inner is not None and (
         inner["name"] in properties(tool) or plain(inner["name"]) in PARAMETERS | CONTAINERS
@@ -196,8 +294,7 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     if text.startswith("{", position) or is_property:
         reading = _body(source, _Call(name, tool, tag.written), position, "tool-name tags")
         return Reading(reading.end, reading.calls, reading.state, "tool-name tags", inside, closed=reading.closed)
-    key = only_text_parameter(tool)
-    if key is None and re.compile(r"[^\s<]").match(text, position):
+    if only_text_parameter(tool) is None and not _begins_keyed(source, tool, position):
         return None
     end = text.find(f"</{name}>", tag.end)
     source.spend((len(text) if end < 0 else end) // 8 - tag.end // 8)
@@ -206,31 +303,59 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     value, end = text[tag.end : end], end + len(name) + 3
     if not value.strip():
         return Reading(end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
-    if key is None or not (inside or source.starts(tag.start)) or ANY_TAG.match(value.lstrip()):
+    arguments = _bare(tool, value)
+    if arguments is None or not (inside or source.starts(tag.start)) or ANY_TAG.match(value.lstrip()):
         return None
-    return Reading(end, (call(name, {key: text_value(value)}, "tool-name tags"),), form="tool-name tags")
+    return Reading(end, (call(name, arguments, "tool-name tags"),), form="tool-name tags")
+
+
+def _begins_keyed(source: Source, tool: Tool | None, at: int) -> bool:
+    """Tell whether nothing stands here, a tag, or a line that begins with a parameter's name."""
+    text = source.text
+    key = re.compile(r"[\w.$-]{1,100}+").match(text, at)
+    if key is None:
+        return re.compile(r"[^\s<]").match(text, at) is None
+    if key.end() == len(text) and not source.final:
+        return any(name.startswith(key[0]) for name in properties(tool))
+    return text.startswith(":", key.end()) and key[0] in properties(tool)
+
+
+def _attributes(tag: Tag, declared: JsonObject) -> JsonObject | None:
+    """Return the arguments that a tag's attributes are; None when they are anything else."""
+    written = tag.attributes.strip()
+    if not ATTRIBUTES.fullmatch(written):
+        return None
+    found = {match["key"]: match["text"][1:-1] for match in ATTRIBUTE.finditer(written)}
+    return {**found} if found.keys() <= declared.keys() else None
 
 
 def only_text_parameter(tool: Tool | None) -> str | None:
-    """Return the one parameter that a bare value can mean: the only one, or the only required one; text."""
+    """Return the one parameter that a bare value can mean, if it is text."""
+    return only_parameter(tool, "string")
+
+
+def only_parameter(tool: Tool | None, kind: str) -> str | None:
+    """Return the one parameter that a bare value of a JSON type can mean: the only one, or the only required one."""
     declared = properties(tool)
     names = required(tool) or (list(declared) if len(declared) == 1 else [])
     if len(names) != 1:
         return None
     schema = declared.get(names[0])
-    return names[0] if isinstance(schema, dict) and schema.get("type", "string") == "string" else None
+    return names[0] if isinstance(schema, dict) and schema.get("type", "string") == kind else None
 
 
 def _body(source: Source, made: _Call, at: int, form: str, key: str | None = None) -> Reading:
     """Read the arguments of a call whose name is known, and its end."""
     source.spend(2 * READING)
     strict = _Call(made.name, made.tool, made.tag)
-    end = _Body(source, strict, loose=False).read(at, key)
-    if strict.unreadable or strict.cut or lacks(strict.tool, strict.arguments):
-        loose = _Call(made.name, made.tool, made.tag)
-        loose_end = _Body(source, loose, loose=True).read(at, key)
-        if _is_better(loose, strict):
-            strict, end = loose, loose_end
+    end = _Body(source, strict).read(at, key)
+    for reader in (partial(_Body, loose=True), partial(_Body, inline=True)):
+        if not (strict.unreadable or strict.cut or lacks(strict.tool, strict.arguments)):
+            break
+        other = _Call(made.name, made.tool, made.tag)
+        other_end = reader(source, other).read(at, key)
+        if _is_better(other, strict):
+            strict, end = other, other_end
     if strict.cut:
         return Reading(len(source.text), state="cut", form=form, marker=True)
     if strict.unreadable:
@@ -246,13 +371,17 @@ def _is_better(loose: _Call, strict: _Call) -> bool:
 
 
 class _Body:
-    """Read parameters one after the other; `loose` takes the first closer of a value for its end."""
+    """Read parameters one after the other.
 
-    def __init__(self, source: Source, made: _Call, *, loose: bool) -> None:
+    `loose` takes the first closer of a value for its end, `inline` also a sibling's opener in the middle of a line.
+    """
+
+    def __init__(self, source: Source, made: _Call, *, loose: bool = False, inline: bool = False) -> None:
         self.source = source
         self.text = source.text
         self.made = made
         self.loose = loose
+        self.inline = inline
         self.declared = properties(made.tool)
 
     def read(self, at: int, key: str | None = None) -> int:
@@ -264,7 +393,7 @@ class _Body:
             position = blank_end(self.text, position)
             if position >= len(self.text):
                 return position
-            if self.text.startswith("{", position) and not self.made.arguments:
+            if self.text.startswith(("{", "["), position) and not self.made.arguments:
                 position = self.json_body(position)
                 continue
             self.source.spend(2 * STEP)
@@ -286,10 +415,20 @@ class _Body:
         """Return the marker at the position, also one that is a property's name."""
         match = TAG.match(self.text, at)
         if match is None:
-            return None
+            return self.half_opener(at)
         if match["name"] in self.declared and plain(match["name"]) not in PARAMETERS | PAIR_KEY:
             return Tag("inner", "property", at, match.end(), match["name"], bool(match["close"]), written=match["name"])
-        return tag_at(self.source, at)
+        tag = tag_at(self.source, at)
+        if tag is not None and not tag.label and tag.name in PARAMETERS and tag.attributes.strip() in self.declared:
+            return replace(tag, label=tag.attributes.strip())
+        return tag
+
+    def half_opener(self, at: int) -> Tag | None:
+        """Return a parameter's opener that lacks one of its brackets."""
+        half = HALF_OPENER.match(self.text, at)
+        if half is None or half["key"] not in self.declared or half["key"] in self.made.arguments:
+            return None
+        return Tag("inner", "parameter", at, half.end(), half["key"])
 
     def step(self, tag: Tag) -> int | None:
         """Read what begins with this tag and return its end; None when the call ends before or with it."""
@@ -337,6 +476,10 @@ class _Body:
         value, end = item
         if isinstance(value, dict):
             self.made.arguments.update(self.unwrapped(value))
+        elif (key := only_parameter(self.made.tool, "array")) is not None:
+            self.made.arguments[key] = value
+        else:
+            self.made.unreadable = True
         self.made.json_body = True
         return end
 
@@ -350,23 +493,29 @@ class _Body:
         return inner if isinstance(inner, dict) else value
 
     def pair_key(self, tag: Tag) -> int:
-        closer = re.compile(r"</\w*arg_?key>|(?=<\w*arg_?value>)").search(
-            self.text, tag.end, min(len(self.text), tag.end + STRAY)
-        )
+        closer = KEY_END.search(self.text, tag.end, min(len(self.text), tag.end + STRAY))
         if closer is None:
             self.made.cut, self.made.unreadable = len(self.text) - tag.end < STRAY, True
             return tag.end
-        return self.pair(self.text[tag.end : closer.start()].strip(), closer.end())
+        key = self.text[tag.end : closer.start()].partition("<")[0].strip()
+        return self.pair(key, closer.end())
 
     def pair(self, key: str, at: int) -> int:
-        """Read the value tag that follows a key."""
+        """Read the value tag that follows a key; where only its opener is missing, the value stands there bare."""
         position = blank_end(self.text, at)
         tag = self.tag(position)
-        if tag is None or tag.name not in PAIR_VALUE or tag.closing:
-            at_end = position >= len(self.text) or "<arg_value>".startswith(self.text[position:])
-            self.made.cut, self.made.unreadable = at_end, not at_end
-            return position
-        return self.value(key, tag)
+        while tag is not None and tag.closing and tag.name in PAIR_KEY:
+            position = blank_end(self.text, tag.end)
+            tag = self.tag(position)
+        if tag is not None and tag.name in PAIR_VALUE and not tag.closing:
+            return self.value(key, tag)
+        bare = BARE_VALUE.match(self.text, position)
+        if bare is not None and bare["closer"]:
+            self.source.spend(bare.end() - position)
+            return self.value(key, Tag("inner", "argvalue", position, bare.start("value")))
+        at_end = position >= len(self.text) or "<arg_value>".startswith(self.text[position:])
+        self.made.cut, self.made.unreadable = at_end, not at_end
+        return position
 
     def nameless(self, tag: Tag) -> int:
         """Read `<parameter>KEY</parameter>` with the value behind it."""
@@ -379,6 +528,7 @@ class _Body:
 
     def value(self, key: str, tag: Tag, closer: str = "", *, ends_at_sibling: bool = False) -> int:
         """Read a value up to its end and keep it under the key."""
+        tag = self.last_of_doubled(tag)
         bounds = _Bounds(self, tag, closer, ends_at_sibling=ends_at_sibling)
         found = bounds.find()
         self.source.spend(((found[1] if found else len(self.text)) - tag.end) // 4)
@@ -387,12 +537,21 @@ class _Body:
             return len(self.text)
         end, position = found
         raw = self.text[tag.end : end]
-        if end == position and not raw.startswith("\n"):
-            raw = raw.removesuffix(
-                "\n"
-            )  # the line break stands before the tag that ends the value in its closer's place
+        if end == position:
+            raw = without_damaged_closer(raw, tag)
         self.made.arguments[key.strip()] = typed(raw, tag)
         return position
+
+    def last_of_doubled(self, tag: Tag) -> Tag:
+        """Return the second of two openers that are the same and follow each other."""
+        following = self.tag(blank_end(self.text, tag.end))
+        doubled = (
+            following is not None
+            and tag.name in PARAMETERS | PAIR_VALUE
+            and (following.name, following.label, following.closing) == (tag.name, tag.label, False)
+            and (tag.label or tag.name in PAIR_VALUE)
+        )
+        return following if doubled and following is not None else tag
 
 
 @dataclass(slots=True)
@@ -420,7 +579,10 @@ class _Bounds:
     def tags(self) -> Iterator[Tag]:
         """Return the markers behind the opener that may bound its value."""
         body = self.body
-        for match in TAG.finditer(body.text, self.opener.end):
+        start = self.opener.end
+        if CDATA_OPENING.match(body.text, start):
+            start = max(start, body.text.find("]]>", start))
+        for match in TAG.finditer(body.text, start):
             body.source.spend(TRIGGER)
             name = match["name"]
             misspelt = bool(match["close"]) and _is_misspelt(name, self.opener)
@@ -494,7 +656,7 @@ class _Bounds:
         A closer that was passed ends it, if only a few words stand between the two.
         """
         passed = self.passed
-        if passed is not None and at - passed.end < STRAY and "<" not in self.body.text[passed.end : at]:
+        if passed is not None and at - passed.end < LONGEST_STRAY and "<" not in self.body.text[passed.end : at]:
             return passed.start, at
         return at, at
 
@@ -504,21 +666,33 @@ class _Bounds:
             return tag.start, tag.start
         if self.opener.name == "property":
             return None
+        if not (tag.label or self.parameters) and tag.name == self.opener.name and self.sibling_or_end(tag.end):
+            return tag.start, tag.end
         if not self.parameters and self.is_sibling(tag):
             return self.unless_passed(tag.start)
         self.parameters += 1
         return None
 
+    def sibling_or_end(self, at: int) -> bool:
+        """Tell whether a parameter not given yet follows, or the call's closer."""
+        tag = self.body.tag(blank_end(self.body.text, at))
+        if tag is None or tag.kind == "function":
+            return False
+        return tag.closing if tag.name not in PARAMETERS else not tag.closing and self.is_sibling(tag)
+
     def is_sibling(self, tag: Tag) -> bool:
         """Tell whether an opener is that of a parameter not given yet."""
         known = tag.label in self.body.declared if self.body.declared else bool(tag.label)
         given = tag.label in self.body.made.arguments or tag.label == self.opener.label
-        return known and not given and not self.is_inline(tag)
+        return known and not given and (self.body.inline or not self.is_inline(tag))
 
     def is_inline(self, tag: Tag) -> bool:
         """Tell whether an opener in a value stands in the middle of a line: it is text about the format."""
-        before = self.body.text[max(tag.start - 40, self.opener.end) : tag.start]
-        return bool(before.rstrip(" \t")) and not before.rstrip(" \t").endswith((">", "\n"))
+        before = self.body.text[max(tag.start - 40, self.opener.end) : tag.start].rstrip(" \t")
+        if not before or before.endswith((">", "\n")):
+            return False
+        damaged = DAMAGED.search(before)
+        return damaged is None or not _stands_for_closer(damaged, self.opener)
 
     def at_parent(self, tag: Tag, counter: str) -> tuple[int, int] | None:
         """Take the parent's closer for the end where the value's own is missing."""
@@ -542,13 +716,20 @@ class _Bounds:
             return True
         tag = self.body.tag(position)
         if tag is None:
-            if self.ends_at_sibling:
+            if self.ends_at_sibling or self.damaged_parent(position):
                 return True
             other = TAG.match(text, position)
             return other is not None and bool(other["close"]) and plain(other["name"]) == plain(self.body.made.tag)
         if tag.kind == "inner" and tag.closing and tag.name == "property":
             return tag.label == self.opener.label
         return tag.kind in ("inner", "close", "open", "end", "function", "weak", "separator", "think")
+
+    def damaged_parent(self, at: int) -> bool:
+        """Tell whether what is left of the call's closer stands here: one misspelt, or half of one."""
+        closer = HALF_CLOSER.match(self.body.text, at)
+        return closer is not None and any(
+            is_near(plain(closer["name"]), name) for name in ("function", "invoke", plain(self.body.made.tag))
+        )
 
     def parent_follows(self, at: int) -> bool:
         position = blank_end(self.body.text, at)
@@ -566,6 +747,27 @@ def _is_misspelt(name: str, opener: Tag) -> bool:
     if opener.label and name == opener.label:
         return True
     return written.startswith("param") and opener.name in PARAMETERS
+
+
+def without_damaged_closer(raw: str, opener: Tag) -> str:
+    """Return a value that another tag ended without what is left of its own closer, or the line break in its place."""
+    damaged = DAMAGED.search(raw, max(0, len(raw) - LONGEST_DAMAGED))
+    if damaged is not None and _stands_for_closer(damaged, opener):
+        value = raw[: damaged.start()]
+        return raw if f"<{damaged['name']}" in value else value
+    return raw if raw.startswith("\n") else raw.removesuffix("\n")
+
+
+def _stands_for_closer(damaged: re.Match[str], opener: Tag) -> bool:
+    """Tell whether a broken tag stands for a parameter's closer: one misspelt, half of one, or a wrapper's."""
+    written = plain(damaged["name"])
+    own = {plain(opener.label), *CLOSERS_OF.get(opener.name, (opener.name,))} - {""}
+    whole = bool(damaged["end"])
+    if written in own:
+        return whole or bool(damaged["slash"])
+    if not damaged["slash"]:
+        return False
+    return (whole and written in FOREIGN) or any(is_near(written, name) for name in own)
 
 
 def typed(raw: str, opener: Tag) -> Json:
