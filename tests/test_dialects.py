@@ -116,8 +116,10 @@ UNREADABLE = (
     ("command-r list of numbers", "Action: ```json\n[1]\n```"),
     ("react list", 'Action: plan\nAction Input: ["a"]'),
     ("react nothing in quotes", 'Action: run\nAction Input: ""'),
+    ("parameters of no one tool", "<parameter=title>a</parameter>\n</function>"),
     ("list for a body that is text", "<function=calc>[1, 2]</function>"),
     ("words for a body of two values", "<tool_call>save_note</arg_key><arg_value>a</arg_value></tool_call>"),
+    ("arrows that cannot be read", '[TOOL_CALL]{tool => "run", args => {--command ]}}[/TOOL_CALL]'),
     ("harmony garbage", ' to=functions.run..commentary json<|message|>{"{"???"}'),
 )
 
@@ -358,7 +360,11 @@ PROSE = (
     ("comparison with a name", "Here a=run> is what the shell shows."),
     ("prompt of a program", "run>\n<b>3 files</b>"),
     ("word with brackets", "TOOL_CALLS[0] is the first of them."),
+    ("client's object in a sentence", "It prints ChatCompletionMessageToolCall(id='c1', function=Function(arguments='{}', name='now')) then."),
+    ("client's object of another tool", "ChatCompletionMessageToolCall(id='c1', function=Function(arguments='{}', name='delete_all'), type='function')"),
+    ("arrows without a marker", '{tool => "run", args => {--command "ls"}}'),
     ("element with attributes that are none of the tool's", '<run class="x"/>'),
+    ("parameters of no tool", "<parameter=speed>3</parameter>\n</function>"),
 )  # fmt: skip
 
 
@@ -485,7 +491,7 @@ def test_an_example_before_the_real_call_stays_text() -> None:
 
 def test_every_dialect_is_in_the_table_once() -> None:
     names = [dialect.name for dialect in DIALECTS]
-    assert len(names) == len(set(names)) == 10
+    assert len(names) == len(set(names)) == 13
 
 
 NO_NAMES = st.text(st.sampled_from("abc {}[]()<>/|｜=:\"'`\n.,_-"), max_size=60)

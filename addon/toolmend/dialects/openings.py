@@ -7,14 +7,22 @@ from typing import Final, Literal
 
 from toolmend.dialects.json_calls import may_be_call
 from toolmend.dialects.positions import at_call_position, at_line_start, behind_sentence, blank_end
-from toolmend.dialects.source import PREFIX, STEP, Source
-from toolmend.dialects.tags import BRACKETS, may_become_tag, tag_at
+from toolmend.dialects.source import PREFIX, STEP, Source, properties
+from toolmend.dialects.tags import BRACKETS, Tag, may_become_tag, tag_at
 
 Answer = Literal["yes", "no", "wait"]
 
 OBJECTS = re.compile(r"\[[\[\s]{0,64}+\{")
 OPEN_LIST = re.compile(r"\[[\[\s]{0,64}+\Z")
-FUNCTOOLS = re.compile(r"functools\s*(?=\[)")
+WORD_MARKER = re.compile(
+    r"(functools)\s*(?=\[)"
+    r"|TOOL_CALLS?(?:\s*+(?=\[\s*+\{|\{)|[ \t:]*+(?=[A-Za-z_][\w.:/-]{0,100}+\s?\[(?:ARGS|CALL_ID)\]))"
+)
+OPEN_WORD_MARKER = re.compile(
+    r"(?:functools|TOOL_CALLS?[ \t:]*+[\w.:/-]{0,100}+\s?(?:\[[A-Z_]{0,7}+)?)\s*+(?:\[\s*+)?\Z"
+)
+CLIENT_LIST = re.compile(r"\[\s*(?:ChatCompletionMessage)?ToolCall\(")
+OPEN_CLIENT_LIST = re.compile(r"\[\s*(?:ChatCompletion\w*|T[a-zA-Z]{0,7})\(?\Z")
 OPEN_ECHO = re.compile(r"\[[\[\s]{0,64}+(?:[CcUuIiTtFf][\w ]{0,24}(?::\s*[\w.:/-]{0,100}\s?)?)?\Z")
 ECHO = re.compile(r"\[[\[\s]{0,64}+[\w ]{1,25}:")
 EXPRESSION = re.compile(r"(?P<name>[A-Za-z_][\w.:/-]*+)\s?(?P<open>\()?")
@@ -50,8 +58,8 @@ def opening(source: Source, at: int) -> Answer:
         if not may_stand_bare(source, at) or (payload := payload_opening(source, at)) == "no":
             return "no"
         return _both(bare_position(source, at), payload)
-    if text.startswith("functools", at):
-        return functools_opening(source, at)
+    if text.startswith(("functools", "TOOL_CALL"), at):
+        return word_marker_opening(source, at)
     return "yes" if word_position(source, at) else "no"
 
 
@@ -66,11 +74,20 @@ def tag_opening(source: Source, at: int) -> Answer:
     tag = tag_at(source, at)
     if tag is None:
         return "wait" if not source.final and may_become_tag(source, at) else "no"
-    if tag.kind == "separator" or (tag.kind == "inner" and not tag.closing):
+    if tag.kind == "inner" and not tag.closing:
+        return "yes" if is_orphan(source, tag) else "no"
+    if tag.kind == "separator":
         return "no"
     if tag.kind == "function" and not tag.label and not NAME_INSIDE.match(source.text, tag.end):
         return "wait" if not source.final and OPEN_NAME_INSIDE.match(source.text, tag.end) else "no"
     return "yes"
+
+
+def is_orphan(source: Source, tag: Tag) -> bool:
+    """Tell whether a parameter of an offered tool stands on a new line, outside of any call."""
+    if not tag.label or not (source.starts(tag.start) or at_line_start(source.text, tag.start)):
+        return False
+    return any(tag.label in properties(tool) for tool in source.tools)
 
 
 def bracket_opening(source: Source, at: int) -> Answer:
@@ -89,16 +106,19 @@ def recipient_opening(source: Source, at: int) -> Answer:
     return "wait" if not source.final and OPEN_RECIPIENT.match(source.text, at) else "no"
 
 
-def functools_opening(source: Source, at: int) -> Answer:
-    """Tell whether `functools` and an array of calls stand here."""
-    match = FUNCTOOLS.match(source.text, at)
+def word_marker_opening(source: Source, at: int) -> Answer:
+    """Tell whether `functools` or `TOOL_CALLS` and an array of calls stand here, or the latter and a name."""
+    text = source.text
+    match = WORD_MARKER.match(text, at)
     if match is None:
-        return "wait" if not source.final and blank_end(source.text, at + 9) == len(source.text) else "no"
-    return (
-        payload_opening(source, match.end())
-        if OBJECTS.match(source.text, match.end())
-        else _open_list(source, match.end())
-    )
+        return "wait" if not source.final and OPEN_WORD_MARKER.match(text, at) else "no"
+    if match[1] is None and not (at_line_start(text, at) or source.starts(at)):
+        return "no"
+    if text[match.end()] not in BARE:
+        return "yes"
+    if text[match.end()] == "{" or OBJECTS.match(text, match.end()):
+        return payload_opening(source, match.end())
+    return _open_list(source, match.end())
 
 
 def _open_list(source: Source, at: int) -> Answer:
@@ -118,7 +138,7 @@ def payload_opening(source: Source, at: int) -> Answer:
 def expression_opening(source: Source, at: int) -> Answer:
     """Tell whether `[NAME(` of an offered tool stands here, or the echo of a rendered call."""
     text = source.text
-    if ECHO.match(text, at):
+    if ECHO.match(text, at) or CLIENT_LIST.match(text, at):
         return "yes"
     name = EXPRESSION.match(text, blank_end(text, at + 1))
     if name and name["open"]:
@@ -128,6 +148,7 @@ def expression_opening(source: Source, at: int) -> Answer:
     open_name = (
         name is not None and name.end() == len(text) and source.may_be_tool(PREFIX.sub("", name["name"], count=1))
     )
+    open_name = open_name or OPEN_CLIENT_LIST.match(text, at) is not None
     return "wait" if open_name or OPEN_ECHO.match(text, at) else "no"
 
 

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from toolmend.dialects.blocks import Block, read_block
-from toolmend.dialects.openings import FUNCTOOLS, opening, payload_opening, tag_opening, word_is_open
+from toolmend.dialects.openings import WORD_MARKER, opening, payload_opening, tag_opening, word_is_open
 from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, blank_end, documents, is_shown_in
-from toolmend.dialects.source import BEFORE, READING, STEP, TRIGGER, Exhausted, Source
+from toolmend.dialects.source import BEFORE, READING, STEP, TRIGGER, Exhausted, Source, call, words
 from toolmend.dialects.table import DIALECTS
 from toolmend.dialects.tags import OPENERS, THOUGHT, is_strange, plain, tag_at, thought_at
 from toolmend.model import Tool
@@ -35,12 +35,12 @@ THREE_WORDS = re.compile(
 )
 """Up to three words, or the beginning of one."""
 WORDS_BEHIND: Final = {"weak": THREE_WORDS, "tool": re.compile(r"\s*[^\s<{]")}
-OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*+(?P<label>[\w+#.-]*+)[ \t]*+\r?\Z")
+OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*+(?P<label>[\w+#.-]*+)[ \t]*+(?P<more>[\w.:/-]{0,100}+)\r?\Z")
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
-OPEN_MARKER = re.compile(r"<[|｜]?(?P<name>[\w▁:]{4,40})\Z")
-OWN_FENCES: Final = frozenset(
-    ["tool_code", "tool_call", "tool_calls", "tool", "tools", "function_call", "action", "call"]
+OPEN_MARKER = re.compile(r"<[|｜‖]?(?P<name>[\w▁:]{4,40})\Z")
+OWN_FENCES: Final = words(
+    "tool_code tool_call tool-call tool_calls tool tools toolcall function_call action call invoke"
 )
 CALL_FENCES: Final = OWN_FENCES | {"", "json", "json5", "jsonc", "xml", "html", "function", "text", "txt", "plaintext"}
 CODE_FENCES: Final = frozenset(["python", "py", "python3"])
@@ -75,13 +75,17 @@ class Wait:
 Verdict = Block | Skip | Wait
 
 
-WORDS: Final = (*(word for dialect in DIALECTS for word in dialect.words), "functools[", "]<]minimax[>[")
-HEADS: Final = (*(re.escape(word) for dialect in DIALECTS for word in dialect.words if word[0].isalpha()), "functools")
+WORDS: Final = (*(word for dialect in DIALECTS for word in dialect.words), "functools[", "TOOL_CALLS", "]<]minimax[>[")
+HEADS: Final = (
+    *(re.escape(word) for dialect in DIALECTS for word in dialect.words if word[0].isalpha()),
+    "functools",
+    "TOOL_CALLS",
+)
 
 
 TRIGGERS: Final = (
     r"`"
-    r"|<(?=\s{0,2}(?:[/\\|｜A-Za-z_▁-]|\Z))"  # what `tag_at` could read
+    r"|<(?=\s{0,2}(?:[/\\|｜‖A-Za-z_▁-]|\Z))"  # what `tag_at` could read
     r"|(?<![^\s.!?:…)\]>\"'”’*_`])(?:\[|\{(?=\s*+(?:[\w.$\"'“”‘’`-]|\Z)))"  # where `at_call_position` could allow one
     r"|\[(?=[/TAEC]|\Z)"  # a marker in square brackets
     r"|(?<!\S)>"
@@ -109,12 +113,19 @@ class Walker:
 
     def __init__(self, tools: Sequence[str]) -> None:
         names = "|".join(sorted(map(re.escape, tools), key=len, reverse=True))
-        follows = r"(?=\s?\(|(?:[ ]{0,3}|\n[ ]{0,2})\{[\"'}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool)"
-        called = [rf"(?:(?:{'|'.join(NAMESPACES)})\.)?(?:{names}){follows}"] if names else []
+        follows = (
+            r"(?=\s?\(|(?:[ ]{0,3}|\n[ ]{0,2})\{[\"'}]|\[(?:ARGS|CALL_ID)\]|(?::\d+)?<[|｜]tool"
+            r"|[\"']?>\s?<param|\s?<arg_key>)"
+        )
+        called = [rf"(?:(?:{'|'.join(NAMESPACES)})\.|(?:function)?=)?(?:{names}){follows}"] if names else []
         heads = "|".join([*HEADS, *called])
         self.pattern = re.compile(rf"{TRIGGERS}|:call:|\*\*Action|(?<![\w.:])(?:{heads})")
         self.words = sorted(
-            {*WORDS, *(f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS)}
+            {
+                *WORDS,
+                *(f"{prefix}{name}{end}" for name in tools for prefix in PREFIXES for end in ENDINGS),
+                *(f"{prefix}{name}{end}" for name in tools for prefix in HALVES for end in HALF_ENDINGS),
+            }
         )
         self.longest = max(map(len, self.words))
         firsts = "".join(sorted({word[0] for word in self.words}))
@@ -189,11 +200,12 @@ class Walker:
         return self.judge_block(source, at, self.read(source, at))
 
     def read(self, source: Source, at: int) -> Block | None:
-        """Read the block at a position; `functools` is a marker that is no tag."""
-        if (functools := FUNCTOOLS.match(source.text, at)) is None:
+        """Read the block at a position; `functools`, and Mistral's token without its brackets, are markers too."""
+        if (marker := WORD_MARKER.match(source.text, at)) is None:
             return read_block(source, at)
-        block = read_block(source, functools.end(), "functools")
-        return replace(block, start=at, marker=True, chatter=True) if block else None
+        functools = marker[1] == "functools"
+        block = read_block(source, marker.end(), "functools" if functools else "mistral")
+        return replace(block, start=at, marker=True, chatter=functools) if block else None
 
     def judge_block(self, source: Source, at: int, block: Block | None) -> Verdict:
         """Judge a block by what stands round it."""
@@ -296,7 +308,7 @@ class Walker:
         if fence is not None:
             return self.judge_fence(source, at, fence)
         begun = OPEN_FENCE.match(text, at)
-        if begun and not source.final and is_call_label(source, at, begun["label"] or "", begun=True):
+        if begun and not source.final and is_open_label(source, at, begun["label"] or "", begun["more"] or ""):
             return Wait()
         return Skip(at + len(ticks), f"ticks{ticks}") if len(ticks) > 2 else span
 
@@ -319,9 +331,11 @@ class Walker:
     def read_fence(self, source: Source, at: int, fence: re.Match[str]) -> Verdict:
         """Read a fence: it is a block when it holds calls and nothing else, under a label that calls have."""
         outside = Skip(fence.end(), f"fence{fence['fence']}")
+        start = blank_end(source.text, fence.end())
+        if (named := source.tool(fence["more"].strip())) is not None and fence["label"].lower() in OWN_FENCES:
+            return self.read_named_fence(source, at, fence, named.name) or outside
         if fence["more"].strip() or not is_call_label(source, at, fence["label"]):
             return outside
-        start = blank_end(source.text, fence.end())
         if fence["label"] in OWN_FENCES and (printed := PRINTED.match(source.text, start)):
             start = printed.end()
         answer = self.fence_opening(source, start, fence["label"].lower())
@@ -331,6 +345,18 @@ class Walker:
         if block is None or block.state == "clean":
             return Wait() if self.is_open(source, start) else outside
         return self.fenced(source, at, fence, block) or outside
+
+    def read_named_fence(self, source: Source, at: int, fence: re.Match[str], name: str) -> Block | Wait | None:
+        """Read a fence whose label names the tool: an object in it is the arguments."""
+        start = blank_end(source.text, fence.end())
+        if not source.text.startswith("{", start):
+            return Wait() if not source.final and start >= len(source.text) else None
+        item = source.json_at(start)
+        if isinstance(item, str):
+            block = Block(start, len(source.text), state=item, form="named", marker=True, closed=False)
+        else:
+            block = Block(start, item[1], (call(name, item[0], "named"),), form="named", marker=True)
+        return self.fenced(source, at, fence, block)
 
     def fence_opening(self, source: Source, at: int, label: str) -> Literal["yes", "no", "wait"]:
         """Tell whether a fence's content may be calls."""
@@ -373,7 +399,12 @@ ENDINGS: Final = (
     "<｜tool",
     ":0<|tool",
     ":00<|tool",
+    "<arg_key>",
+    "\n<arg_key>",
 )
+HALVES: Final = ("", "=", "function=")
+HALF_ENDINGS: Final = ("><param", ">\n<param", '"><param', '">\n<param')
+"""What stands round a name in a function tag that has lost its beginning."""
 
 
 def is_whole_json(text: str, at: int) -> bool:
@@ -390,6 +421,13 @@ def is_call_label(source: Source, at: int, label: str, *, begun: bool = False) -
     labels = CALL_FENCES | CODE_FENCES if source.starts(at) else CALL_FENCES
     written = label.lower()
     return any(known.startswith(written) for known in labels) if begun else written in labels
+
+
+def is_open_label(source: Source, at: int, label: str, more: str) -> bool:
+    """Tell whether a fence whose first line has not ended may hold calls."""
+    if more:
+        return label.lower() in OWN_FENCES and source.may_be_tool(more)
+    return is_call_label(source, at, label, begun=True)
 
 
 def leave(source: Source, at: int, mode: str) -> tuple[int, str]:
