@@ -1074,6 +1074,7 @@ TORN = (
     row("value without its opener", "<function=run>\nls -la\n</parameter>\n</function>", RUN),
     row("lines of keys and values", "<save_note>\ntitle: a\nbody: b: c\n</save_note>", ("save_note", {"title": "a", "body": "b: c"})),
     row("lines of keys and values in a function", "<function=get_forecast>\nplace: Turin\ndays: 3\n</function>", FORECAST_3),
+    row("lines of keys for a body of two values", "<function=save_note>\ntitle: a\nbody: b\n</function>", BODY),
     row("list for a body", '<function=plan>["a", "b"]</function>', PLAN),
     row("list for a body, in an invoke", '<invoke name="plan">["a", "b"]</invoke>', PLAN),
     row("value with closers in CDATA", '<function name="run"><param name="command"><![CDATA[echo </param></function>]]></param></function>', ("run", {"command": "echo </param></function>"})),

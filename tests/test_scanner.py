@@ -46,7 +46,13 @@ def test_what_may_go_out_never_shrinks(case: Row) -> None:
     assert all(count <= at + 1 for at, count in enumerate(counts))
 
 
-ALONE = {"bare before chatter", "tool's name round a bare value", "python fence", "harmony words, one fits"}
+ALONE = {
+    "bare before chatter",
+    "tool's name round a bare value",
+    "lines of keys and values",
+    "python fence",
+    "harmony words, one fits",
+}
 """Forms that are a call as the whole text only: behind prose they are none."""
 BEHIND_PROSE = [row for row in ROWS if row.name not in ALONE]
 

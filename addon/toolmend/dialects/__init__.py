@@ -183,6 +183,8 @@ class _Judge:
         if len(blocks) > 1:
             return self.judged(blocks, blocks[-2])
         rest = self.rest([last])
+        if self.source.offered(rest.strip()):
+            return Found((), rest, "unreadable", "a name alone")
         if REMAINS.search(rest):
             return None
         return Found((), rest, "calls", "leftover markers taken away")

@@ -117,6 +117,8 @@ def _read_items(source: Source, start: int, at: int, *, array: bool, inside: boo
         if not array:
             return Reading(position, tuple(calls), form="json")
         position = _end(BETWEEN, text, position)
+    if len(calls) > 1 and not inside and not any(found.arguments for found in calls):
+        return None  # names alone: a list of what there is
     if end := ARRAY_END.match(text, position):
         return Reading(end.end(), tuple(calls), form="json")
     position = blank_end(text, position)
@@ -156,7 +158,8 @@ def _from_envelope(source: Source, value: JsonObject) -> list[ToolCall] | None:
     for key in (*ENVELOPES, "function", "action"):
         inner = value.get(key)
         if isinstance(inner, dict | list) and all(k in SIDE_KEYS or k == key for k in value):
-            return calls_in(source, inner)
+            found = calls_in(source, inner)
+            return None if key == "tools" and not any(one.arguments for one in found or ()) else found
     return None
 
 

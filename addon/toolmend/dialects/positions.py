@@ -25,7 +25,7 @@ QUOTED = re.compile(
     r"you(?:['’]d| can| could| would| should| may| might| need to| must) (?:\w+ )?"
     r"(?:call|do|invoke|make|run|send|try|use|write)|"
     r"zum beispiel|beispielsweise|z\.\s?b\.|par exemple|por ejemplo|ad esempio|por exemplo|"
-    r"(?:enthält|contient|contiene|contém)\b[^.\n]*:)|(?:包含|содержит)[^。.\n]*[:：]|"
+    r"(?:enthält|contient|contiene|contém)\b[^.\n]*:)|(?:包含|содержит|格式|语法|写法|用法)[^。.\n]*[:：]|"
     r"例如|比如|例えば|たとえば|например|예를 들어|"
     r"^\W*(?:(?:then|now|just|please|simply) )?(?:add|copy|enter|insert|paste|place|put|save|type|write) "
     r"(?:this|the following|these)\b",

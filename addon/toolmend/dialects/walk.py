@@ -36,6 +36,8 @@ THREE_WORDS = re.compile(
 """Up to three words, or the beginning of one."""
 WORDS_BEHIND: Final = {"weak": THREE_WORDS, "tool": re.compile(r"\s*[^\s<{]")}
 OPEN_FENCE = re.compile(r"`{1,2}\Z|`{3,}[ \t]*+(?P<label>[\w+#.-]*+)[ \t]*+(?P<more>[\w.:/-]{0,100}+)\r?\Z")
+CLIENT_OBJECT = re.compile(r"\[?\s*(?:ChatCompletionMessage|ToolCall\()")
+"""In a fence it is what a program printed."""
 PRINTED = re.compile(r"print\(\s*")
 TICKS = re.compile(r"`+")
 OPEN_MARKER = re.compile(r"<[|｜‖]?(?P<name>[\w▁:]{4,40})\Z")
@@ -363,6 +365,8 @@ class Walker:
         text = source.text
         if at >= len(text):
             return "no" if source.final else "wait"
+        if CLIENT_OBJECT.match(text, at):
+            return "no"
         if text[at] in "{[":
             return payload_opening(source, at)
         if text[at] == "<":

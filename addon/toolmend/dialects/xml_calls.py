@@ -208,7 +208,8 @@ def _read_raw(source: Source, name: str, at: int, form: str) -> Reading | None:
     """Read the one value that a tool takes, which stands in the call without a tag round it."""
     text, tool = source.text, source.tool(name)
     position = blank_end(text, at)
-    if only_text_parameter(tool) is None or text.startswith(("{", "<"), position):
+    takes_text = only_text_parameter(tool) is not None or _begins_keyed(source, tool, position)
+    if not takes_text or text.startswith(("{", "<"), position):
         return None
     closer = re.compile(rf"</(?:function|invoke|tool_call|{re.escape(name)})>").search(text, position)
     source.spend(((closer.start() if closer else len(text)) - position) // 4)
