@@ -60,6 +60,8 @@ ECHO = re.compile(
     re.IGNORECASE,
 )
 
+PRINTED = re.compile(r"print\(\s*+(?=[A-Za-z_][\w.]{0,200}+\()")
+BLOCK = re.compile(r"\s*\]\s*+(?=\{)")
 WORDS_BEHIND = re.compile(r"\s*\]\s*+[^\s\[\]{}\"':][^\[\]{}\"':]*\Z")
 
 
@@ -74,6 +76,8 @@ def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
         return _read_echo(source, at, echo.end())
     bracket = text.startswith("[", at)
     position = blank_end(text, at + 1) if bracket else at
+    printed = PRINTED.match(text, position) if inside else None
+    position = printed.end() if printed else position
     name = NAME.match(text, position)
     if name is None or not (inside or source.tool(source.clean_name(name[0]))):
         return None
@@ -89,7 +93,7 @@ def read_pythonic(source: Source, at: int, *, inside: bool) -> Reading | None:
         name = NAME.match(text, following.end())
         if name is not None and not (inside or bracket or (source.tool(name[0]) and "\n" in following[0])):
             name = None
-    closer = re.compile(r"\s*+,?\s*+\]").match(text, position) if bracket or inside else None
+    closer = re.compile(r"\s*+\)" if printed else r"\s*+,?\s*+\]").match(text, position) if bracket or inside else None
     if closer:
         return Reading(closer.end(), tuple(calls), form="pythonic")
     return Reading(position, tuple(calls), form="pythonic", closed=not bracket)
@@ -110,6 +114,8 @@ def _read_echo(source: Source, start: int, at: int) -> Reading | None:
     source.spend(READING)
     if name is None:
         rough = re.compile(r"[A-Za-z_][\w.-]*").match(text, at)
+        if rough and source.tool(rough[0]) and (block := BLOCK.match(text, rough.end())):
+            return _read_block(source, rough[0], block.end())
         followed = rough and WORDS_BEHIND.match(text, rough.end())
         if rough and not followed and source.tool(rough[0]) and source.starts(start):
             return Reading(len(text), state="unreadable", form="history echo")
@@ -122,6 +128,14 @@ def _read_echo(source: Source, start: int, at: int) -> Reading | None:
         return Reading(len(text), state=broken.state, form="history echo")
     closer = re.compile(r"\s*\]").match(text, position)
     return Reading(closer.end() if closer else position, (found,), form="history echo")
+
+
+def _read_block(source: Source, name: str, at: int) -> Reading:
+    """Read the object behind `[Tool call: NAME]`."""
+    item = source.json_at(at)
+    if isinstance(item, str):
+        return Reading(len(source.text), state=item, form="history echo")
+    return Reading(item[1], (call(name, item[0], "history echo"),), form="history echo")
 
 
 def _read_call(source: Source, name: re.Match[str]) -> tuple[ToolCall, int]:

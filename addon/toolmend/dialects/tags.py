@@ -29,6 +29,8 @@ UNCLOSED_FUNCTION = re.compile(r"<function[=(]\s*[\"']?(?P<label>[\w.:/-]{1,100}
 BRACKETS: Final[dict[str, Kind]] = {
     "[TOOL_CALLS]": "open",
     "[TOOL_CALL]": "open",
+    "[TOOL_CALL_START]": "open",
+    "[TOOL_CALL_END]": "close",
     "[TOOL_REQUEST]": "open",
     "[END_TOOL_REQUEST]": "close",
     "[/TOOL_CALLS]": "close",
@@ -37,7 +39,7 @@ BRACKETS: Final[dict[str, Kind]] = {
     "[THINK]": "think",
     "[/THINK]": "think",
 }
-BRACKET = re.compile(r"\[(?:/?TOOL_CALLS?|/?THINK|ARGS|(?:END_)?TOOL_REQUEST)\]")
+BRACKET = re.compile(r"\[(?:/?TOOL_CALLS?|TOOL_CALL_(?:START|END)|/?THINK|ARGS|(?:END_)?TOOL_REQUEST)\]")
 CALL_ID = re.compile(r"\[CALL_ID\][^\[\]{}<>]{0,64}")
 
 VENDOR = re.compile(r"(?:minimax|seed|atem|antml|anthropic|steptml|xai|longcat|muse|ns\d?)[:_]", re.IGNORECASE)
@@ -45,12 +47,12 @@ JOINTS = re.compile(r"[_▁.-]")
 OPENERS: Final = words(
     "toolcall toolcalls functioncall functioncalls toolcallstart toolcallsstart toolcallbegin toolcallsbegin "
     "toolcallssectionbegin toolcallsectionbegin startfunctioncall pythontag pythonstart toolsprefix actionstart plugin "
-    "startaction toolcallssection"
+    "startaction toolcallssection toolcode functioncallbegin"
 )
 CLOSERS: Final = words(
     "toolcallend toolcallsend toolcallssectionend toolcallsectionend endfunctioncall "
     "startfunctionresponse pythonend toolssuffix actionend "
-    "endaction endoftoolcall"
+    "endaction endoftoolcall functioncallend"
 )
 ENDS: Final = words(
     "imend endoftext eotid eomid eot eom end call return endofsentence endofturn turn endturn endresponse "
@@ -66,6 +68,7 @@ NAMES: Final = words("name toolname functionname")
 PARAMETERS: Final = words("parameter param argument arg argkey argvalue parameters arguments args input")
 KNOWN: Final = OPENERS | CLOSERS | SEPARATORS | THINKING | WEAK | FUNCTIONS | NAMES | PARAMETERS | HARMONY | ENDS
 
+CALLED: Final = "functions."
 NAMED = re.compile(
     r"\s*=\s*[\"'“”‘’]?(?P<bare>[^\"'“”‘’<>]*)|.*?\b(?:name|tool|key|function)\s*=\s*[\"'“”‘’]?(?P<name>[^\"'“”‘’<>]*)"
 )
@@ -183,7 +186,7 @@ def _unclosed_opener(text: str, at: int) -> Tag | None:
 def _tag(source: Source, match: re.Match[str]) -> Tag | None:
     name, written = plain(match["name"]), match["name"]
     closing, special = bool(match["close"] or match["slash"]), bool(match["lead"] or match["trail"] or match["dsml"])
-    label = label_of(match["attributes"])
+    label = label_of(match["attributes"]) or _called(source, written)
     kind = _kind(source, match, name, closing=closing, label=label)
     if kind is None:
         return None
@@ -205,12 +208,22 @@ def _tag(source: Source, match: re.Match[str]) -> Tag | None:
     )
 
 
+def _called(source: Source, written: str) -> str:
+    """Return the tool that a tag names by itself: `<functions.NAME:0>`, as Kimi writes it."""
+    if not written.startswith(CALLED):
+        return ""
+    name = source.clean_name(written)
+    return name if source.offered(name) else ""
+
+
 def _kind(source: Source, match: re.Match[str], name: str, *, closing: bool, label: str) -> Kind | None:
     attributes, bars = match["attributes"].strip(), bool(match["lead"] or match["trail"])
     if not bars and WORDS_INSIDE.match(match["attributes"]):
         return None
     if not closing and source.offered(match["name"]) and name not in OPENERS | THINKING:
         return "tool"
+    if label and not attributes and match["name"].startswith(CALLED):
+        return "function"
     if name in OPENERS:
         if closing or match["empty"]:
             return "close"
@@ -271,6 +284,8 @@ def may_be_name(source: Source, name: str) -> bool:
     """Tell whether a tag's name may begin like this."""
     if any(tool.name.startswith(name) for tool in source.tools):
         return True
+    if CALLED.startswith(name) or name.startswith(CALLED):
+        return source.may_be_tool(name.removeprefix(CALLED).partition(":")[0]) or len(name) < len(CALLED)
     head, colon, tail = name.rpartition(":")
     lowered = plain(head if colon and "opensource".startswith(tail) else name)
     if any(known.startswith(lowered) for known in KNOWN):

@@ -473,7 +473,8 @@ class _Body:
         item = self.source.json_at(at)
         if isinstance(item, str):
             self.made.cut, self.made.unreadable = item == "cut", item == "unreadable"
-            return at
+            closer = re.compile(r"</\w|\Z").search(self.text, at)
+            return closer.start() if closer else at
         value, end = item
         if isinstance(value, dict):
             self.made.arguments.update(self.unwrapped(value))
