@@ -12,7 +12,7 @@ from typing import Final
 
 from toolmend.dialects.positions import blank_end
 from toolmend.dialects.source import Reading, Source, call
-from toolmend.dialects.xml_calls import text_value
+from toolmend.dialects.xml_values import text_value
 from toolmend.model import JsonObject
 
 FORM: Final = "minimax"

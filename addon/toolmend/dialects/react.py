@@ -10,7 +10,7 @@ from toolmend import lenient_json
 from toolmend.dialects.json_calls import calls_in, looks_like_schema
 from toolmend.dialects.positions import blank_end
 from toolmend.dialects.source import Reading, Source, call, required
-from toolmend.dialects.xml_calls import only_text_parameter
+from toolmend.dialects.xml_bodies import only_text_parameter
 from toolmend.model import Json, Tool
 
 ACTION = re.compile(r"\**Action\**:\**[ \t]*")
