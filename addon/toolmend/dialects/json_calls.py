@@ -108,7 +108,7 @@ def _read_items(source: Source, start: int, at: int, *, array: bool, inside: boo
             found = calls_in(source, value, inside=inside)
         except Unreadable:
             return Reading(position, tuple(calls), "unreadable", "json")
-        if found is None and declares(value):
+        if found is None and isinstance(value, dict) and declares(value):
             return None
         if found is None:
             whole = Reading(position, tuple(calls), "unreadable", "json")
@@ -172,7 +172,7 @@ def _from_object(source: Source, value: JsonObject) -> list[ToolCall] | None:
     given = next((k for k in ARGUMENT_KEYS if k in others), None)
     if given is None:
         return _flat(source, name, {k: v for k, v in value.items() if k != key})
-    if looks_like_schema(others[given]):
+    if looks_like_schema(others[given]) or (not others[given] and isinstance(value.get("description"), str)):
         return None
     return [call(source.clean_name(name), arguments_of(others[given]), "json")]
 
@@ -232,10 +232,8 @@ def looks_like_schema(value: Json) -> bool:
     return isinstance(declared, dict) and (not declared or any(isinstance(one, dict) for one in declared.values()))
 
 
-def declares(value: Json) -> bool:
+def declares(value: JsonObject) -> bool:
     """Tell whether an object is a tool's definition: its schema, with words about it."""
-    if not isinstance(value, dict):
-        return False
     inner = value.get("function")
     if isinstance(inner, dict):
         return declares(inner)
