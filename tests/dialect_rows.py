@@ -1119,6 +1119,11 @@ TORN = (
     row("bare tool_uses", '{"tool_uses": [{"recipient_name": "functions.run", "parameters": {"command": "ls -la"}}, {"recipient_name": "functions.now", "parameters": {}}]}', RUN, NOW),
     row("tool_code as a tag", 'I look.\n<tool_code>\nprint(default_api.run(command="ls -la"))\n</tool_code>', RUN, rest="I look."),
     row("tool_code as a tag, an object", f"<tool_code>\n{OBJECT}\n</tool_code>", FORECAST_3),
+    row(
+        "minimax opener without its bracket",
+        f"minimax:tool_call>\n{INVOKE}\n</minimax:tool_call>",
+        RUN,
+    ),
     row("doubao", f"<|FunctionCallBegin|>[{OBJECT}]<|FunctionCallEnd|>", FORECAST_3),
     row("yandex", f"[TOOL_CALL_START]get_forecast\n{ARGUMENTS}[TOOL_CALL_END]", FORECAST_3),
     row("kimi's name as a tag", f'<functions.get_forecast:20>{ARGUMENTS}\n<functions.run:21>  {{"command": "ls -la"}}', FORECAST_3, RUN),

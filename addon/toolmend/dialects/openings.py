@@ -29,7 +29,7 @@ EXPRESSION = re.compile(r"(?P<name>[A-Za-z_][\w.:/-]*+)\s?(?P<open>\()?")
 RECIPIENT = re.compile(r">>>[ \t:]*+[\w.:-]++\s*+\{")
 OPEN_RECIPIENT = re.compile(r">{1,3}[ \t:]*+[\w.:-]{0,100}+[ \t]*+\n?\s{0,20}+\Z")
 OPEN_WORD = re.compile(
-    r"(?:minimax:tool_call>\s*)?(?:i[\w ]{0,11}(?:=(?:[\"'][\w.:/-]{0,100}[\"']?>?)?)?)?\Z|"
+    r"(?:minimax:tool_call>\s*<?)?(?:i[\w ]{0,11}(?:=(?:[\"'][\w.:/-]{0,100}[\"']?>?)?)?)?\Z|"
     r"to=[\w.:<|>/-]{0,120}+\s*+(?:[\w<|>]++\s*+){0,4}+\Z|:?[cC]all:\s*+[\w.:/ -]{0,120}+\Z|"
     r"\**Action\**\s*+:?[^\n]{0,200}+(?:\n\s*+(?:\**(?:A[^\n]{0,20})?)?)?\Z|"
     r"assistant\s{0,20}\Z|(?:assistant|analysis|commentary)[\w<|>=. ]{0,120}\Z|"
