@@ -1128,6 +1128,11 @@ TORN = (
     row("yandex", f"[TOOL_CALL_START]get_forecast\n{ARGUMENTS}[TOOL_CALL_END]", FORECAST_3),
     row("kimi's name as a tag", f'<functions.get_forecast:20>{ARGUMENTS}\n<functions.run:21>  {{"command": "ls -la"}}', FORECAST_3, RUN),
     row("history echo before an object", '[TOOL CALL: run]\n{\n  "command": "ls -la"\n}', RUN),
+    row("two damaged closers", "<tool_call>\n<function=save_note>\n<parameter=title>a</parameter>\n<parameter=body>\nb\n</prameter>\n</functio\n</tool_call>", BODY),
+    row("value without a tag between blank lines", '<invoke name="run">\n\nls -la</parameter>\n</invoke>', RUN),
+    row("react members without braces", 'Action: get_forecast\nAction Input: "place": "Turin", "days": 3', FORECAST_3),
+    row("react members without the first brace", 'Action: run\nAction Input: "command": "ls -la"}', RUN),
+    row("react lines of keys and values", "Action: save_note\nAction Input:\ntitle: a\nbody: b", BODY),
 )  # fmt: skip
 
 ROWS = (*HERMES, *JSON, *NAMED, *XML, *KEYED, *PYTHONIC, *HARMONY, *MORE, *TORN)

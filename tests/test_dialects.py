@@ -117,6 +117,7 @@ UNREADABLE = (
     ("react list", 'Action: plan\nAction Input: ["a"]'),
     ("react nothing in quotes", 'Action: run\nAction Input: ""'),
     ("garbage for a body", '<function=run>{"command" ls -la" "x":"y"}'),
+    ("react members of another tool", 'Action: run\nAction Input: "speed": 3'),
     ("name alone before a closer", "now\n</tool_call>"),
     ("parameters of no one tool", "<parameter=title>a</parameter>\n</function>"),
     ("list for a body that is text", "<function=calc>[1, 2]</function>"),

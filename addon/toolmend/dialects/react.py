@@ -9,9 +9,9 @@ from typing import Final
 from toolmend import lenient_json
 from toolmend.dialects.json_calls import calls_in, looks_like_schema
 from toolmend.dialects.positions import blank_end
-from toolmend.dialects.source import Reading, Source, call, required
-from toolmend.dialects.xml_bodies import only_text_parameter
-from toolmend.model import Json, Tool
+from toolmend.dialects.source import Reading, Source, call, properties, required
+from toolmend.dialects.xml_bodies import bare_arguments
+from toolmend.model import Json, JsonObject, Tool
 
 ACTION = re.compile(r"\**Action\**:\**[ \t]*")
 FENCE = re.compile(r"```\w*\s*(?=[\[{])")
@@ -20,6 +20,7 @@ NAMED = re.compile(r"[`\"'\[]?(?P<name>[\w.:/-]{1,100})[`\"']?(?:\](?=\s))?[ \t]
 INPUT = re.compile(r"\s*\n\**Action[ _]Input\**:\**[ \t]*\n?[ \t]*")
 NEXT = re.compile(r"\n[ \t]*\**(?:Observation|Thought|Final Answer|Action)\**\s*:|</|<\||\Z")
 BRACKETED = re.compile(r"\[([^\[\]\n]{1,2000})\][ \t]*(?=\n|\Z)")
+MEMBER = re.compile(r"\"[\w.$-]{1,100}+\"\s*+:")
 FORM: Final = "react"
 
 
@@ -98,7 +99,14 @@ def _made(source: Source, tool: Tool, written: str, at: int) -> Reading:
         value = parsed.value
     if not written and not required(tool):
         return Reading(len(text), (call(tool.name, {}, FORM),), form=FORM, marker=True)
-    key = only_text_parameter(tool)
-    if key is None or not isinstance(value, str) or not value:
+    arguments = _members(tool, written) if MEMBER.match(written) else bare_arguments(tool, str(value))
+    if arguments is None:
         return Reading(len(text), state="unreadable", form=FORM, marker=True)
-    return Reading(len(text), (call(tool.name, {key: value}, FORM),), form=FORM, marker=True)
+    return Reading(len(text), (call(tool.name, arguments, FORM),), form=FORM, marker=True)
+
+
+def _members(tool: Tool, written: str) -> JsonObject | None:
+    """Read the members of an object whose braces are missing; None when they are none of the tool's."""
+    parsed = lenient_json.parse("{" + written.rstrip("}") + "}")
+    value = parsed.value if parsed else None
+    return value if isinstance(value, dict) and value.keys() <= properties(tool).keys() else None

@@ -26,6 +26,7 @@ from toolmend.dialects.xml_values import (
     WRAPPERS,
     is_misspelt,
     stands_for_closer,
+    text_value,
     typed,
     without_damaged_closer,
 )
@@ -36,6 +37,8 @@ STRAY: Final = 200
 LONGEST_STRAY: Final = 2_000
 """And between a parameter's closer and the next parameter."""
 CDATA_OPENING = re.compile(r"\s*+<!\[CDATA\[")
+KEYED = re.compile(r"[ \t]*(?P<key>[\w.$-]{1,100}+):[ \t]+(?P<value>\S.*)\Z")
+ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
 OPEN_TAG = re.compile(r"<(?!/)[\w:]*\Z")
 HALF_CLOSER = re.compile(r"</\s?[|｜‖]{0,2}(?:\w{2,5}[|｜‖]{1,2})?(?P<name>[\w:]{3,40})[|｜‖]?>?(?=\s*(?:<|\Z))")
 HALF_OPENER = re.compile(
@@ -99,6 +102,21 @@ def only_parameter(tool: Tool | None, kind: str) -> str | None:
         return None
     schema = declared.get(names[0])
     return names[0] if isinstance(schema, dict) and schema.get("type", "string") == kind else None
+
+
+def bare_arguments(tool: Tool | None, raw: str) -> JsonObject | None:
+    """Return the arguments that text without tags means: lines of keys and values, or the one value that is taken."""
+    declared = properties(tool)
+    if any(tag["name"] in declared for tag in ANY_TAG.finditer(raw)):
+        return None
+    lines = [KEYED.match(line) for line in raw.split("\n") if line.strip()]
+    keyed = [line for line in lines if line is not None and line["key"] in declared]
+    if keyed and len(keyed) == len(lines) and len({line["key"] for line in keyed}) == len(keyed):
+        return {line["key"]: line["value"].strip() for line in keyed}
+    key = only_text_parameter(tool)
+    if key is None or not lines or lines[0] in keyed:
+        return None
+    return {key: text_value(raw)}
 
 
 class Body:

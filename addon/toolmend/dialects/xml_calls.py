@@ -12,13 +12,20 @@ import re
 from toolmend.dialects.positions import at_call_position, blank_end
 from toolmend.dialects.source import Reading, Source, call, properties
 from toolmend.dialects.tags import TAG, Tag, plain, tag_at
-from toolmend.dialects.xml_bodies import HALF_OPENER, Body, Made, only_text_parameter, read_body
+from toolmend.dialects.xml_bodies import (
+    ANY_TAG,
+    HALF_OPENER,
+    Body,
+    Made,
+    bare_arguments,
+    only_text_parameter,
+    read_body,
+)
 from toolmend.dialects.xml_values import (
     CONTAINERS,
     PAIR_KEY,
     PAIR_VALUE,
     PARAMETERS,
-    text_value,
     without_damaged_closer,
 )
 from toolmend.model import JsonObject, Tool
@@ -32,8 +39,6 @@ ELEMENT = re.compile(
 )
 ATTRIBUTE = re.compile(r"(?P<key>[\w.$-]++)\s*+=\s*+(?P<text>\"[^\"]*+\"|'[^']*+')\s*+")
 ATTRIBUTES = re.compile(rf"(?:{ATTRIBUTE.pattern.replace('?P<key>', '?:').replace('?P<text>', '?:')})*+")
-KEYED = re.compile(r"[ \t]*(?P<key>[\w.$-]{1,100}+):[ \t]+(?P<value>\S.*)\Z")
-ANY_TAG = re.compile(r"<(?P<close>/)?(?P<name>[\w:.-]+)[^<>]{0,200}>")
 
 
 def read_xml(source: Source, at: int, *, inside: bool) -> Reading | None:
@@ -178,26 +183,11 @@ def _read_raw(source: Source, name: str, at: int, form: str) -> Reading | None:
     if closer is None or HALF_OPENER.search(text, position, closer.start()):
         return None
     parameter = Tag("inner", "parameter", at, at)
-    arguments = _bare(tool, without_damaged_closer(text[at : closer.start()], parameter))
+    arguments = bare_arguments(tool, without_damaged_closer(text[at : closer.start()], parameter).strip("\r\n"))
     if arguments is None:
         return None
     end = closer.start() if closer[0] == "</tool_call>" else closer.end()
     return Reading(end, (call(name, arguments, form),), form=form, marker=True)
-
-
-def _bare(tool: Tool | None, raw: str) -> JsonObject | None:
-    """Return the arguments that text without tags means: lines of keys and values, or the one value that is taken."""
-    declared = properties(tool)
-    if any(tag["name"] in declared for tag in ANY_TAG.finditer(raw)):
-        return None
-    lines = [KEYED.match(line) for line in raw.split("\n") if line.strip()]
-    keyed = [line for line in lines if line is not None and line["key"] in declared]
-    if keyed and len(keyed) == len(lines) and len({line["key"] for line in keyed}) == len(keyed):
-        return {line["key"]: line["value"].strip() for line in keyed}
-    key = only_text_parameter(tool)
-    if key is None or not lines or lines[0] in keyed:
-        return None
-    return {key: text_value(raw)}
 
 
 def _form(tag: Tag) -> str:
@@ -268,7 +258,7 @@ def _read_tool_tag(source: Source, tag: Tag, *, inside: bool) -> Reading | None:
     value, end = text[tag.end : end], end + len(name) + 3
     if not value.strip():
         return Reading(end, (call(name, {}, "tool-name tags"),), form="tool-name tags")
-    arguments = _bare(tool, value)
+    arguments = bare_arguments(tool, value)
     if arguments is None or not (inside or source.starts(tag.start)) or ANY_TAG.match(value.lstrip()):
         return None
     return Reading(end, (call(name, arguments, "tool-name tags"),), form="tool-name tags")

@@ -23,6 +23,7 @@ DAMAGED = re.compile(
     r"(?:<\s?(?P<slash>[/\\])?|(?P<bare>/)|(?<=\n))\s?[|｜‖]{0,2}(?:\w{2,5}[|｜‖]{1,2})?(?P<name>[A-Za-z_][\w:.-]{0,40})[|｜‖]?(?P<end>>)?\s*\Z"
 )
 LONGEST_DAMAGED: Final = 80
+MOST_DAMAGED: Final = 3
 CLOSERS_OF: Final = {
     "parameter": ("parameter", "param"),
     "argvalue": ("argvalue",),
@@ -41,18 +42,28 @@ def is_misspelt(name: str, opener: Tag) -> bool:
 
 
 def without_damaged_closer(raw: str, opener: Tag) -> str:
-    """Return a value that another tag ended without what is left of its own closer, or the line break in its place."""
-    damaged = DAMAGED.search(raw, max(0, len(raw) - LONGEST_DAMAGED))
-    if damaged is not None and stands_for_closer(damaged, opener):
-        value = raw[: damaged.start()]
-        return raw if f"<{damaged['name']}" in value else value
+    """Return a value that another tag ended without what is left of its own closer, or the line break in its place.
+
+    What is left of the call's closer may stand behind it.
+    """
+    value = raw
+    for _ in range(MOST_DAMAGED):
+        damaged = DAMAGED.search(value, max(0, len(value) - LONGEST_DAMAGED))
+        if damaged is None or not stands_for_closer(damaged, opener):
+            break
+        before = value[: damaged.start()]
+        if f"<{damaged['name']}" in before:
+            break
+        value = before
+    if value is not raw:
+        return value
     return raw if raw.startswith("\n") else raw.removesuffix("\n")
 
 
 def stands_for_closer(damaged: re.Match[str], opener: Tag) -> bool:
     """Tell whether a broken tag stands for a parameter's closer: one misspelt, half of one, or a wrapper's."""
     written = plain(damaged["name"])
-    own = {plain(opener.label), *CLOSERS_OF.get(opener.name, (opener.name,))} - {""}
+    own = {plain(opener.label), "function", "invoke", *CLOSERS_OF.get(opener.name, (opener.name,))} - {""}
     whole = bool(damaged["end"])
     if written in own:
         return whole or bool(damaged["slash"])
