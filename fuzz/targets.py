@@ -90,7 +90,7 @@ def dialects(data: bytes) -> None:
         now = scanner.feed(text[at : at + 7])
         assert passed <= now <= at + 7
         passed = now
-    if found is not None and found.calls:
+    if found is not None and found.state == "calls":
         assert text[:passed].rstrip().startswith(found.rest[:passed].rstrip()) or found.rest.startswith(text[:passed])
 
 

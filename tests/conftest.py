@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ from fake_ollama import TIMEOUT, FakeOllama
 ADDON = Path(__file__).resolve().parent.parent / "addon" / "toolmend_addon.py"
 # Beside the interpreter that runs the tests, so that both are of one environment.
 MITMDUMP = Path(sys.executable).parent / "mitmdump"
+# A shell lets what it starts in the background ignore interruptions, and that is handed on; tests interrupt processes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 LISTENING = re.compile(r"listening at (?:http://)?127\.0\.0\.1:(\d+)")
 
 

@@ -132,10 +132,13 @@ def test_an_interruption_ends_it_cleanly_with_what_was_measured(model: FakeOllam
     """The table of what was done, no traceback, nothing left running."""
     command = [sys.executable, "-m", "toolmend.cli", "bench", "--model", "fake", "--trials", "1000", "--url", model.url]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    model.wait_for("chat", 5)
-    children = _children(running.pid)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=PATIENCE)
+    try:
+        model.wait_for("chat", 5)
+        children = _children(running.pid)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=PATIENCE)
+    finally:
+        running.kill()
     assert running.returncode == 130
     assert "usable calls of fake" in out
     assert re.search(r"stopped after \d+ of 16000 requests", err)

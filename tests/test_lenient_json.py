@@ -58,6 +58,7 @@ LENIENT: list[tuple[str, str, Json, tuple[str, ...]]] = [
     ("comments", '{"a": 1, // one\n "b": 2 /* two */}', {"a": 1, "b": 2}, ("comments",)),
     ("a missing comma", '{"a": "x" "b": 2}', {"a": "x", "b": 2}, ("missing comma",)),
     ("a product", '{"seconds": 60 * 60, "n": 2 + 3}', {"seconds": 3600, "n": 5}, ("arithmetic",)),
+    ("a product round a blank that is a control character", '{"n": 2\x1e* 3}', {"n": 6}, ("arithmetic",)),
     ("numbers of other languages", '{"a": +5, "b": .5, "c": 1_000}', {"a": 5, "b": 0.5, "c": 1000}, ("number form",)),
     (
         "quotes that nobody escaped, in the last string",
