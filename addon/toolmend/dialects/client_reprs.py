@@ -54,6 +54,7 @@ def read_client_repr(source: Source, at: int, *, inside: bool) -> Reading | None
 def _read_function(source: Source, at: int) -> tuple[ToolCall, int]:
     """Read the members of one function, and the end of the call that holds it."""
     members, position = Literals(source).arguments(at)
+    source.spend((position - at) // 4)
     name = members.get("name")
     closer = CALL_END.match(source.text, position)
     if closer is None:
