@@ -130,6 +130,8 @@ def test_words_behind_a_marker_are_not_held_for_long(name: str, text: str, most:
         ("I look. <｜tool", "<｜tool"),
         ("I look.\n>>>now", ">>>now"),
         ("to=func", "to=func"),
+        ('I look.\nget_forecast{"place": "Oslo"[TOO', 'get_forecast{"place": "Oslo"[TOO'),
+        ('I look.\nget_forecast{"place": "Oslo"<', 'get_forecast{"place": "Oslo"<'),
     ],
 )
 def test_the_beginning_of_a_call_is_held(text: str, held: str) -> None:

@@ -21,6 +21,9 @@ MARKERS: Final = 4096
 
 NOT_ALNUM = re.compile(r"[\W_]+")
 BOUNDARY = re.compile(r"</|<[|｜]|<tool_call|<\w+\|>|```|\]<\]|\n\s{0,40}\n(?=[{<\[])|\[/?TOOL_CALLS\]|\Z")
+OPEN_BOUNDARY = re.compile(r"(?:<\w{0,20}+|\[/?[A-Z_]{0,10}+|`{1,2}|\]<?)\Z")
+"""The beginning of what bounds a value, at the end of a text that goes on."""
+LONGEST_BOUNDARY: Final = 24
 BOUNDARIES: Final = 6
 STEPS: Final = 2_000_000
 """How much work one look through a text may be, each step about a tenth of a microsecond.
@@ -204,7 +207,19 @@ class Source:
             end = prefix.end
             open_end = not self.final or (self.open_end and blank_end(self.text, end) == len(self.text))
             return "cut" if open_end and "missing closers" in parsed.liberties else (parsed.value, end)
-        return self._json_before_boundary(at, cost) or ("cut" if prefix.cut else "unreadable")
+        before = self._json_before_boundary(at, cost)
+        return before or ("cut" if prefix.cut or self._may_be_bounded(at, cost) else "unreadable")
+
+    def _may_be_bounded(self, at: int, cost: int) -> bool:
+        """Tell whether what stands at the end of a text that goes on may become the bound of a value."""
+        if self.final:
+            return False
+        found = OPEN_BOUNDARY.search(self.text, max(at, len(self.text) - LONGEST_BOUNDARY))
+        if found is None:
+            return False
+        self.spend(READING + cost + (found.start() - at) // 4)
+        parsed = lenient_json.parse(self.text[at : found.start()])
+        return parsed is not None and isinstance(parsed.value, dict | list)
 
     def members_at(self, at: int) -> tuple[Json, int] | None:
         """Read the members of an object without its braces, up to its container's end."""
