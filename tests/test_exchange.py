@@ -63,6 +63,19 @@ def test_a_body_that_was_put_away_is_there_when_it_is_needed() -> None:
     assert exchange.request.document == document
 
 
+@pytest.mark.parametrize("before", ["\n", "\n\n", " ", "\n\n\n\n\n\n\n\n", ""])
+def test_blanks_that_went_out_before_a_call_take_nothing_of_the_text_behind_it(before: str) -> None:
+    exchange = streaming()
+    text = f'{before}[TOOL_CALLS]read_file[ARGS]{{"path": "a.txt"}}\n\nDone.'
+    sent = replay(exchange, 200, "application/x-ndjson", lines(*({"content": character} for character in text)))
+    messages = [json.loads(line)["message"] for piece in sent for line in piece.splitlines()]
+    assert "".join(message["content"] for message in messages) == f"{before}Done."
+    (call,) = [call for message in messages for call in message.get("tool_calls", ())]
+    assert call["function"]["arguments"] == {"path": "a.txt"}
+    assert exchange.outcome is not None
+    assert exchange.outcome.turn.text == f"{before}Done."
+
+
 def test_text_goes_out_with_the_chunk_it_came_in() -> None:
     exchange = streaming()
     first, second, end = lines({"content": "The answer"}, {"content": " is 42."})

@@ -132,6 +132,7 @@ def test_words_behind_a_marker_are_not_held_for_long(name: str, text: str, most:
         ("to=func", "to=func"),
         ('I look.\nget_forecast{"place": "Oslo"[TOO', 'get_forecast{"place": "Oslo"[TOO'),
         ('I look.\nget_forecast{"place": "Oslo"<', 'get_forecast{"place": "Oslo"<'),
+        ('I look.\nget_forecast{"place": "Oslo" "da', 'get_forecast{"place": "Oslo" "da'),
     ],
 )
 def test_the_beginning_of_a_call_is_held(text: str, held: str) -> None:

@@ -377,9 +377,24 @@ class Exchange:
         if not outcome.repairs or not self._is_better(outcome):
             return self.unsent() + self._lost_error(outcome)
         held = [held.frame for held in self._held]
-        out = self._written(outcome.turn, held)
+        turn = self._as_begun(outcome.turn, held)
+        if turn is not outcome.turn:
+            self.outcome = replace(outcome, turn=turn)
+        out = self._written(turn, held)
         self._held.clear()
         return self.unsent() + out
+
+    def _as_begun(self, turn: Turn, held: list[Frame]) -> Turn:
+        """Let the texts of a turn begin with what the client has got of them.
+
+        Blanks before a call may have gone out, and go when the call is lifted: what follows is counted from them.
+        """
+        came = self.received_turn
+        assert came is not None
+        text = _begun(turn.text, came.text[: self._text.fed - _length(held, TextPart)])
+        thinking = _begun(turn.thinking, came.thinking[: self._thinking.fed - _length(held, ThinkingPart)])
+        same = text == turn.text and thinking == turn.thinking
+        return turn if same else replace(turn, text=text, thinking=thinking)
 
     def _lost_error(self, outcome: Outcome) -> list[bytes]:
         """Say that the server failed, where the tap made it lose its own words: without it this were an error."""
@@ -404,6 +419,16 @@ class Exchange:
         wanted: Framing = self.surface.streaming if self.request.stream else "json"
         self.content_type = self.surface.stream_type if self.request.stream else "application/json"
         return self.surface.codec(self.request, wanted).write(turn, [])
+
+
+def _length(frames: list[Frame], kind: type[TextPart] | type[ThinkingPart]) -> int:
+    return sum(len(event.text) for frame in frames for event in frame.events if isinstance(event, kind))
+
+
+def _begun(text: str, gone: str) -> str:
+    """Return a text that begins with what has gone: put the blanks before it that it lost."""
+    said = gone.lstrip()
+    return gone + text[len(said) :] if text and not text.startswith(gone) and text.startswith(said) else text
 
 
 def replay(

@@ -49,6 +49,7 @@ ARITHMETIC = re.compile(r"(?:0|[1-9]\d{0,14})(?:(?:\s*[*+]\s*| - )(?:0|[1-9]\d{0
 WORD = re.compile(r"[A-Za-z]++")
 BARE_KEY = re.compile(r"([A-Za-z_$][\w$.-]*+)[\"'”’]?(?=\s*[:=])")
 STRING_KEY = re.compile(r"([\"'“”‘’])[^\"'“”‘’\n]*+[\"'“”‘’]\s*+:")
+OPEN_STRING_KEY = re.compile(r"[\"'“”‘’][^\"'“”‘’\n]*+(?:[\"'“”‘’]\s*+)?\Z")
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 PYTHON_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\(?:x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8})")
 PLAIN_ESCAPES = re.compile(r'(?:[^\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\Z')
@@ -377,7 +378,7 @@ class _Reader:
     def begins_member(self, closer: str, *, needs_comma: bool) -> bool:
         if needs_comma:
             if closer != "}" or not STRING_KEY.match(self.text, self.position):
-                raise _Unreadable
+                raise _Cut if closer == "}" and OPEN_STRING_KEY.match(self.text, self.position) else _Unreadable
             self.liberties["missing comma"] = None
         return True
 
@@ -404,6 +405,8 @@ class _Reader:
         if body is None:
             raise _Cut
         if not is_key and not self.ends_well(body.end()):
+            if self.open and OPEN_STRING_KEY.match(self.text, _end(BLANK, self.text, body.end())):
+                raise _Cut
             if JOINED.match(self.text, body.end()):
                 raise _Unreadable  # two strings, joined or with a comma lost between them
             return self.loose_string(opener)
