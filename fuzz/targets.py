@@ -19,6 +19,7 @@ from toolmend.dialects.scanner import Scanner
 from toolmend.exchange import Exchange, replay
 from toolmend.framing import Framer
 from toolmend.model import DecodeError, Tool, ToolCall
+from toolmend.repair.calls import fits
 from toolmend.repair.ladder import repair_call
 from toolmend.settings import Settings
 from toolmend.surfaces import SURFACES
@@ -84,13 +85,13 @@ def _declared(path: str) -> list[Any]:
 def dialects(data: bytes) -> None:
     """What would be lifted from a text was held back while it streamed."""
     text = data.decode("utf-8", "surrogatepass" if data[:1] > b"\x7f" else "replace") if _decodes(data) else ""
-    found = find_calls(text, TOOLS, lambda call: any(call.name == tool.name for tool in TOOLS))
+    found = find_calls(text, TOOLS, lambda call: fits(call, TOOLS))
     scanner, passed = Scanner(TOOLS), 0
     for at in range(0, len(text), 7):
         now = scanner.feed(text[at : at + 7])
         assert passed <= now <= at + 7
         passed = now
-    if found is not None and found.state == "calls":
+    if found is not None and found.state == "calls" and all(fits(call, TOOLS) for call in found.calls):
         gone, rest = text[:passed], found.rest
         # Blanks that have gone before a call are put before what is left (`Exchange`).
         assert not gone.strip() or gone.rstrip().startswith(rest[:passed].rstrip()) or rest.startswith(gone)

@@ -76,6 +76,17 @@ def test_blanks_that_went_out_before_a_call_take_nothing_of_the_text_behind_it(b
     assert exchange.outcome.turn.text == f"{before}Done."
 
 
+def test_what_went_out_of_a_call_takes_nothing_of_the_text_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the scanner ever let go of too much, no letter of the rest is lost."""
+    monkeypatch.setattr("toolmend.dialects.scanner.Scanner.feed", lambda self, text: 12)
+    text = 'I look. [TOOL_CALLS]read_file[ARGS]{"path": "a.txt"}\n\nDone.'
+    sent = replay(streaming(), 200, "application/x-ndjson", lines(*({"content": character} for character in text)))
+    messages = [json.loads(line)["message"] for piece in sent for line in piece.splitlines()]
+    said = "".join(message["content"] for message in messages)
+    assert (said[:12], said[-5:], said.count("Done")) == (text[:12], "Done.", 1)
+    assert sum(len(message.get("tool_calls", ())) for message in messages) == 1
+
+
 def test_text_goes_out_with_the_chunk_it_came_in() -> None:
     exchange = streaming()
     first, second, end = lines({"content": "The answer"}, {"content": " is 42."})

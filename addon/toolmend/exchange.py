@@ -391,8 +391,8 @@ class Exchange:
         """
         came = self.received_turn
         assert came is not None
-        text = _begun(turn.text, came.text[: self._text.fed - _length(held, TextPart)])
-        thinking = _begun(turn.thinking, came.thinking[: self._thinking.fed - _length(held, ThinkingPart)])
+        text = _begun(turn.text, came.text, self._text.fed - _length(held, TextPart))
+        thinking = _begun(turn.thinking, came.thinking, self._thinking.fed - _length(held, ThinkingPart))
         same = text == turn.text and thinking == turn.thinking
         return turn if same else replace(turn, text=text, thinking=thinking)
 
@@ -425,10 +425,17 @@ def _length(frames: list[Frame], kind: type[TextPart] | type[ThinkingPart]) -> i
     return sum(len(event.text) for frame in frames for event in frame.events if isinstance(event, kind))
 
 
-def _begun(text: str, gone: str) -> str:
-    """Return a text that begins with what has gone: put the blanks before it that it lost."""
-    said = gone.lstrip()
-    return gone + text[len(said) :] if text and not text.startswith(gone) and text.startswith(said) else text
+def _begun(text: str, came: str, length: int) -> str:
+    """Return a text that begins with what has gone of the one that came, and loses nothing that is behind it."""
+    gone = came[:length]
+    if not text or text.startswith(gone):
+        return text
+    if text.startswith(said := gone.lstrip()):
+        return gone + text[len(said) :]
+    # Something of a call has gone after all. It cannot be taken back; what both end with has not gone.
+    both = min(len(text), len(came) - length)
+    differs = next((at for at in range(1, both + 1) if text[-at] != came[-at]), both + 1)
+    return gone + text[len(text) - differs + 1 :]
 
 
 def replay(
