@@ -1,8 +1,8 @@
 """Write recordings and log lines beside the proxy: in one thread of its own, so that no hook waits for a disk.
 
 A file is written under a temporary name in the folder and linked to its own: it is whole or not there, never overwrites
-one, and never leaves its folder. A full or unwritable disk costs one log line. The event loop's thread writes it: from this
-one it would now and then stand inside a line that mitmdump is printing.
+one, and never leaves its folder. A full or unwritable disk costs one log line. The event loop's thread writes it: from
+here it would now and then stand inside a line that mitmdump is printing.
 """
 
 from __future__ import annotations
