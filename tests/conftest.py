@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fake_ollama import TIMEOUT, FakeOllama
+from processes import end
 
 ADDON = Path(__file__).resolve().parent.parent / "addon" / "toolmend_addon.py"
 # Beside the interpreter that runs the tests, so that both are of one environment.
@@ -77,12 +78,7 @@ class Proxy:
 
     def stop(self) -> str:
         """End the process and return its whole log."""
-        self.process.terminate()
-        try:
-            self.process.wait(TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(TIMEOUT)
+        end(self.process, TIMEOUT)
         self._reader.join(TIMEOUT)
         return self.log
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from fake_ollama import TIMEOUT
+from processes import end
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78]|[\x0e\x0f]")
 
@@ -64,12 +65,7 @@ class Terminal:
     def stop(self) -> str:
         """End the program and return all that it wrote."""
         if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait(TIMEOUT)
+            end(self.process, TIMEOUT)
         self._reader.join(TIMEOUT)
         with contextlib.suppress(OSError):
             os.close(self._main)

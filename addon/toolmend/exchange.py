@@ -49,8 +49,7 @@ LOST_ERROR: Final = "the server could not read the tool call that the model wrot
 
 def framing_of(content_type: str) -> Framing:
     """Tell how an answer is framed by its content type; what is unknown is one whole body."""
-    known = FRAMINGS.get(content_type)
-    return known or FRAMINGS.get(content_type.split(";")[0].strip().lower(), "json")
+    return FRAMINGS.get(content_type.split(";")[0].strip().lower(), "json")
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ no difference, and feeding byte by byte takes linear time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from toolmend.surfaces.surface import Framing
@@ -19,7 +18,6 @@ EVENT_END: Final = re.compile(rb"\n\n|\n\r\n|\n\r(?=[^\n])|\r\r")
 LONGEST_END: Final = 3
 CLOSERS: Final[dict[Framing, bytes]] = {"json": b"", "ndjson": b"\n", "sse": b"\n\n"}
 """What a frame ends with, as servers write it."""
-ENDS: Final[dict[Framing, str]] = {"json": "_never", "ndjson": "_line_end", "sse": "_event_end"}
 
 
 class Framer:
@@ -30,7 +28,7 @@ class Framer:
         self._scanned = 0
         self._blank = True
         self._closer = CLOSERS[framing]
-        self._end_of_frame: Callable[[int], int | None] = getattr(self, ENDS[framing])
+        self._end_of_frame = {"json": self._never, "ndjson": self._line_end, "sse": self._event_end}[framing]
 
     @property
     def rest(self) -> bytes:

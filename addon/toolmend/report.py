@@ -334,7 +334,6 @@ class Statistics:
     rungs: Counter[str] = field(default_factory=Counter)
     followed_up: int = 0
     model_calls: int = 0
-    passed_untouched: int = 0
 
     def add(self, outcome: Outcome, asked: int) -> None:
         """Count one finished turn and the questions it took."""

@@ -86,7 +86,6 @@ class Live:
     response_headers: Fields = ()
     status: int = 0
     content_type: str = ""
-    encoded: bool = False
     left: bool = False
 
 
@@ -172,9 +171,7 @@ class Toolmend:
             or flow.response is not None
         ):
             return None
-        surface = SURFACES.get(path)
-        if surface is None:
-            surface = next((surface for known, surface in SURFACES.items() if path.endswith(known)), None)
+        surface = next((surface for known, surface in SURFACES.items() if path.endswith(known)), None)
         return surface if surface is not None and self._in_scope(flow) else None
 
     def _in_scope(self, flow: http.HTTPFlow) -> bool:
@@ -300,8 +297,7 @@ class Toolmend:
     def _open(self, flow: http.HTTPFlow, response: http.Response, live: Live) -> None:
         kind = response.headers.get("content-type", "")
         live.status, live.content_type, live.response_headers = response.status_code, kind, response.headers.fields
-        live.encoded = response.headers.get("content-encoding", "identity").lower() not in ("identity", "")
-        if live.encoded:
+        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
             if framing_of(kind) != "json":
                 logger.info("toolmend: a compressed stream passed as it is")
                 del self.live[flow.id]
@@ -346,7 +342,7 @@ class Toolmend:
             return
         try:
             if live.stream is None:
-                came = _content(flow.response, live.encoded)
+                came = flow.response.get_content(strict=False) or b""
                 chunks = [(came, time.monotonic())]
                 await self._whole(flow, flow.response, live, came)
             else:
@@ -528,11 +524,6 @@ class Toolmend:
             if kept is None:
                 raise exceptions.CommandError(f"toolmend.record: nothing is kept of flow {found.id}: not one of ours")
             self.recorder.record(self.chosen.record, kept, self.chosen.record_prompts)
-
-
-def _content(response: http.Response, encoded: bool) -> bytes:
-    """Return the body, decompressed where it has to be and can be."""
-    return (response.get_content(strict=False) if encoded else response.raw_content) or b""
 
 
 def _decoded(body: bytes) -> JsonObject:

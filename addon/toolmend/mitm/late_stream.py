@@ -69,13 +69,11 @@ class LateHttpStream(http_layer.HttpStream):
 
     def _ended(self, event: events.Event) -> layer.CommandGenerator[None]:
         filter_ = self._filter()
-        if filter_ is None:
-            pass
-        elif isinstance(event, ResponseProtocolError):
-            if filter_.holds():
-                # The server broke off: what is held goes out before the client sees the break.
-                yield from super()._handle_event(ResponseData(self.stream_id, b""))
-        elif filter_.waits():
+        broke_off = isinstance(event, ResponseProtocolError)
+        if filter_ is not None and broke_off and filter_.holds():
+            # The server broke off: what is held goes out before the client sees the break.
+            yield from super()._handle_event(ResponseData(self.stream_id, b""))
+        elif filter_ is not None and not broke_off and filter_.waits():
             filter_.gone = self._client_left
             yield ToolmendLateStreamHook(self.flow)
         yield from super()._handle_event(event)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from toolmend.exchange import Exchange
 from toolmend.follow_up import FollowUp
+
+Result = TypeVar("Result")
 
 
 class StreamFilter:
@@ -76,25 +79,19 @@ class StreamFilter:
             return self.exchange.unsent()
         result = self._guarded(self.exchange.finish)
         while isinstance(result, FollowUp):
-            result = self._guarded(lambda: self.exchange.resume(None))
+            result = self._guarded(self.exchange.resume, None)
         return result
 
     def _received(self, data: bytes) -> list[bytes]:
         """Give a chunk to the exchange. What goes out goes as one chunk: each costs the client and us a write."""
-        try:
-            out = self.exchange.receive(data)
-        except Exception:
-            out = self._broken()
+        out = self._guarded(self.exchange.receive, data)
         return out if len(out) < 2 else [b"".join(out)]
 
-    def _broken(self) -> list[bytes]:
-        self.failed = True
-        self._fail()
-        return self.exchange.unsent()
-
-    def _guarded(self, work: Callable[[], list[bytes] | FollowUp]) -> list[bytes] | FollowUp:
+    def _guarded(self, work: Callable[..., Result], *given: object) -> Result | list[bytes]:
         """Do a piece of work of the core; when it raises, return all that has come and has not gone."""
         try:
-            return work()
+            return work(*given)
         except Exception:
-            return self._broken()
+            self.failed = True
+            self._fail()
+            return self.exchange.unsent()

@@ -45,11 +45,10 @@ def repair_turn(turn: Turn, request: Request) -> Outcome:
     results = [
         repair_call(call, request.tools, index, cut=cut and call.dialect is None) for index, call in enumerate(calls)
     ]
-    repairs += split
-    if any(found or left for _, found, left in results):
-        repairs += tuple(repair for _, found, _ in results for repair in found)
-        faults += tuple(fault for _, _, found in results for fault in found)
-    calls, named = _identified(tuple([call for call, _, _ in results]), request.surface not in WITHOUT_IDS)
+    calls = tuple(call for call, _, _ in results)
+    repairs += split + tuple(repair for _, found, _ in results for repair in found)
+    faults += tuple(fault for _, _, found in results for fault in found)
+    calls, named = _identified(calls, request.surface not in WITHOUT_IDS)
     # Told by identity: 1, 1.0 and true are equal in Python, and three values on the wire.
     if [*map(id, calls)] != [*map(id, recovered.calls)]:
         recovered = replace(recovered, calls=calls)

@@ -53,9 +53,8 @@ LOST_ERROR: Final[JsonObject] = {"content": ""}
 
 def _choice(document: JsonObject) -> JsonObject:
     """Return the first choice: with tools, clients ask for no other."""
-    choices = document.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and choice.get("index", 0) == 0:
+    for choice in objects_of(document.get("choices")):
+        if choice.get("index", 0) == 0:
             return choice
     return {}
 
@@ -87,24 +86,7 @@ def _call_part(entry: JsonObject, key: Json) -> CallPart:
     return CallPart(key if isinstance(key, (int, str)) else None, text_of(entry.get("id")), name, arguments)
 
 
-PLAIN: Final = frozenset({"role", "content"})
-
-
-def _plain_text(document: JsonObject) -> str | None:
-    """Return what a chunk says that says text and nothing else, as nearly all do; None for every other one."""
-    if document.get("object") != "chat.completion.chunk" or "error" in document or document.get("usage") is not None:
-        return None
-    choice = _choice(document)
-    delta = choice.get("delta")
-    if choice.get("finish_reason") is not None or not isinstance(delta, dict) or not delta.keys() <= PLAIN:
-        return None
-    text = delta.get("content")
-    return text if isinstance(text, str) and text else None
-
-
 def _events(document: JsonObject, whole: bool) -> tuple[Event, ...]:
-    if not whole and (plain := _plain_text(document)) is not None:
-        return (TextPart(plain),)
     error = error_of(document)
     if error is not None:
         return (ErrorPart(error),)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from toolmend.model import DecodeError, TextPart
+from toolmend.model import DecodeError, Json, TextPart
 from toolmend.surfaces.surface import Frame
 
 FEW: Final = 4
@@ -30,12 +30,12 @@ class TextFrames:
         read: The codec's `read`, which decodes a frame.
     """
 
-    __slots__ = ("_frame", "_frames", "_next", "_pattern", "_read")
+    __slots__ = ("_document", "_frames", "_next", "_pattern", "_read")
 
     def __init__(self, read: Callable[[bytes], Frame]) -> None:
         self._read = read
         self._pattern: re.Pattern[bytes] | None = None
-        self._frame = Frame(b"", None, ())
+        self._document: Json = None
         self._frames = 0
         self._next = FEW
 
@@ -45,7 +45,7 @@ class TextFrames:
         if found is None:
             return None
         try:
-            return Frame(raw, self._frame.document, (TextPart(found[1].decode()),))
+            return Frame(raw, self._document, (TextPart(found[1].decode()),))
         except UnicodeDecodeError:
             return None
 
@@ -59,7 +59,7 @@ class TextFrames:
         self._frames, self._next = 0, 2 * self._next
         pattern = self._pattern_of(frame, frame.events[0].text.encode(errors="surrogatepass"))
         if pattern is not None:
-            self._pattern, self._frame = pattern, frame
+            self._pattern, self._document = pattern, frame.document
 
     def _pattern_of(self, frame: Frame, text: bytes) -> re.Pattern[bytes] | None:
         """Find the one place of the text in a frame: another text there, and the frame says that and nothing else."""

@@ -84,7 +84,7 @@ class OpenCall:
     value: Json = None
     whole: bool = False
     seen: int = 0
-    nesting: Nesting | None = None
+    nesting: Nesting = field(default_factory=Nesting)
     begun: bool = False
     had_null: bool = False
     liberties: list[tuple[str, Json, str]] = field(default_factory=list)
@@ -115,8 +115,6 @@ class OpenCall:
     @property
     def complete(self) -> bool:
         """Return whether the arguments are all there."""
-        if self.nesting is None:
-            self.nesting = Nesting()
         while self.seen < len(self.pieces):
             self.nesting.feed(self.pieces[self.seen])
             self.seen += 1
