@@ -15,7 +15,7 @@ from toolmend.model import Json, JsonObject, Tool, ToolCall
 State = Literal["calls", "unreadable", "cut", "clean"]
 
 LONGEST_NAME: Final = 256
-"""How long a name may be that has something round it."""
+"""How long a name may be, with what stands round it: a longer one is none that a model could write."""
 MARKERS: Final = 4096
 """How many different markers are remembered."""
 

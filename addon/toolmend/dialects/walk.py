@@ -16,7 +16,7 @@ from typing import Final, Literal
 from toolmend.dialects.blocks import Block, read_block
 from toolmend.dialects.openings import WORD_MARKER, opening, payload_opening, tag_opening, word_is_open
 from toolmend.dialects.positions import REMARK, at_call_position, at_line_start, blank_end, documents, is_shown_in
-from toolmend.dialects.source import BEFORE, READING, STEP, TRIGGER, Exhausted, Source, call, words
+from toolmend.dialects.source import BEFORE, LONGEST_NAME, READING, STEP, TRIGGER, Exhausted, Source, call, words
 from toolmend.dialects.table import DIALECTS
 from toolmend.dialects.tags import OPENERS, THOUGHT, is_strange, plain, tag_at, thought_at
 from toolmend.model import Tool
@@ -95,7 +95,6 @@ TRIGGERS: Final = (
 )
 """The characters with which something may begin that is looked at more closely."""
 
-LONGEST_NAME: Final = 256
 MOST_NAMES: Final = 4096
 """Names past these are no names that a model could write: looked for, they would cost more than the answer."""
 
